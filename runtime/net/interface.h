@@ -23,7 +23,9 @@ struct Interface {
     bool loopback = false;
     std::array<std::uint8_t, 6> mac{};
     std::vector<Address> addresses;
-    std::vector<Address> others;  // that the machine has at other interfaces, but for those of a single link
+    // That the machine has at other interfaces, but for those of a single link; and behind them the broadcast addresses
+    // of its networks, from which nobody sends either.
+    std::vector<Address> others;
 };
 
 // `unasked`: for the moment the kernel cannot be asked, so that there may be one.
@@ -47,7 +49,7 @@ std::optional<Address> address_of(const std::string& text);
 // Those at which a socket hears that is bound to `bound`: all of ::, the IPv4 ones of ::ffff:0.0.0.0.
 std::vector<Address> heard_at(const Address& bound, std::vector<Address> addresses);
 
-// Those that an interface has, and those of the machine's other ones; nothing where the kernel cannot be asked: errno
+// Those that an interface has, and others as above; nothing where the kernel cannot be asked: errno
 // says why.
 struct Addresses {
     std::vector<Address> own, others;

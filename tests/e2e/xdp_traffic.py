@@ -22,6 +22,8 @@ OTHER = 9001
 TAGGED, LOCAL = 0x8100, 0x88B5
 ANOTHER = ("10.9.0.3", "fd09::3")  # further addresses of vb
 BESIDE = ("10.8.0.3", "fd08::3")  # of the machine, at another interface
+NETWORK = "10.7.0.3", "10.7.0.77"  # an address of vb, and the broadcast address that is given to its network
+BROADCASTS = ("10.9.0.255", "10.8.0.255", NETWORK[1], "10.7.0.255")  # of networks that it is in
 RANDOM = random.Random(20261121)
 
 
@@ -52,7 +54,7 @@ def others(pair):
     yield "broadcast station", "ff:ff:ff:ff:ff:ff", 0x800, ipv4(*v4, 17, whole)
     yield "broadcast", "ff:ff:ff:ff:ff:ff", 0x800, ipv4(v4[0], "10.9.0.255", 17, datagram(v4[0], "10.9.0.255", 7000, PORT, b"E"))
     yield "multicast", "01:00:5e:00:00:09", 0x800, ipv4(v4[0], "224.0.0.9", 17, datagram(v4[0], "224.0.0.9", 7000, PORT, b"E"))
-    for source in ("0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", v4[1], ANOTHER[0], BESIDE[0]):
+    for source in ("0.0.0.1", "127.0.0.1", "224.0.0.1", "255.255.255.255", v4[1], ANOTHER[0], BESIDE[0], *BROADCASTS):
         yield f"source {source}", to, 0x800, ipv4(source, v4[1], 17, datagram(source, v4[1], 7000, PORT, b"E"))
     yield "source port 0", to, 0x800, ipv4(*v4, 17, datagram(*v4, 0, PORT, b"E"))
     yield "first fragment", to, 0x800, ipv4(*v4, 17, whole, fragment=0x2000)
@@ -116,6 +118,8 @@ def more_addresses(pair):
     both = [(f"{address}/{64 if ':' in address else 24}", device) for device, addresses in (("vb", ANOTHER), ("lo", BESIDE)) for address in addresses]
     for address, device in both:
         netns.ip("addr", "add", address, "dev", device, *(["nodad"] if ":" in address else []), namespace=pair.there)
+    netns.ip("addr", "add", f"{NETWORK[0]}/24", "brd", NETWORK[1], "dev", "vb", namespace=pair.there)
+    both.append((f"{NETWORK[0]}/24", "vb"))
     try:
         yield
     finally:
