@@ -87,10 +87,13 @@ def test_reload_while_down(folder, pair):
 
 
 def turns(server):
-    """Turns of the daemon, whose one loop hears the news: a hundred requests."""
-    for _ in range(100):
+    """Turns of the daemon, whose one loop hears the news: a hundred requests. None from a port of its own, of which it would have to ask who that is."""
+    asked = 0
+    while asked < 100:
         with server.client() as sock:
-            ask(sock, 9, b"row 1 10 1\n")
+            if sock.getsockname()[1] not in server.ports.values():
+                ask(sock, 9, b"row 1 10 1\n")
+                asked += 1
 
 
 def test_no_descriptor_left(folder, pair):
