@@ -99,7 +99,7 @@ def test_untold(overlay):
     words = overlay.folder.command(["--spec", overlay.spec(NEIGHBOURS), "--json", "--summary", summary, "--no-gate"], [sys.executable, "-c", READER, overlay.note, 64])
     for _ in runs.tries():
         done = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *words], capture_output=True, timeout=runs.LONGEST, cwd=home,
-                              env={**overlay.folder.environment, "XDG_CACHE_HOME": str(home), "XDG_RUNTIME_DIR": str(home), "HOME": str(home)})
+                              env={**overlay.folder.environment, "XDG_CACHE_HOME": str(home), "XDG_RUNTIME_DIR": str(home), "HOME": str(home), "TMPDIR": str(home)})
         if done.returncode != 0 and b"Permission denied" in done.stderr:
             print("skipped: what was built may not be read by somebody else")
             return
