@@ -163,7 +163,8 @@ class Server {
         std::vector<std::pair<std::uint16_t, std::uint32_t>>
             services;                // of the generation, by port; as their kept replies
         unsigned watched = 0;        // sockets of its queues
-        std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest
+        std::uint64_t until_ns = 0;  // it is to be let go; by then at the latest, unless a reply is made meanwhile
+        std::uint64_t last_ns = 0;   // for which the last reply may be on its way then
         unsigned tries = 0;          // left, to open it while its queues are not free yet
         std::uint64_t try_ns = 0;    // when the next of them is due, or the next look
         bool unread = false;  // what the kernel has told of it could not be asked for: it is to be looked at again
@@ -270,7 +271,7 @@ class Server {
     void wait_for_queues();
     void open_busy_interfaces();
     void close_gone();
-    void let_go(std::uint32_t index, std::uint64_t until_ns);
+    void let_go(std::uint32_t index, std::uint64_t last_ns);
     static bool is_over(const Interface& interface);
     void open_interface(std::uint32_t index, unsigned tries);
     void look_at_bound(Interface& interface);

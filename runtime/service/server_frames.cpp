@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/net/clock.h"
 #include "runtime/service/server.h"
 
 namespace chainio::service {
@@ -101,7 +102,10 @@ void Server::send_frames(Datagram& datagram, std::span<const engine::Stretch> st
         data[i].length = stretches[i].length;
         length += stretches[i].length;
     }
-    if (interfaces_[datagram.port].port->reply(datagram.frame, {data.data(), stretches.size()}))
+    Interface& interface = interfaces_[datagram.port];
+    // However long the request has waited for its disk, the reply is only handed over with the next flush().
+    if (interface.until_ns != 0) interface.until_ns = net::now_ns() + interface.last_ns;
+    if (interface.port->reply(datagram.frame, {data.data(), stretches.size()}))
         counters.bytes_out += length;
     else
         counters.vanished++;

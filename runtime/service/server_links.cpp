@@ -65,7 +65,7 @@ void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) 
     gone_++;
     news_.push_back(fmt::format("{} is gone: AF_XDP on it ends, its services are served via uring", interface.name));
     // Nothing that waits to be sent will leave one that was removed; one that is called otherwise now sends it still.
-    let_go(index, now_ns() + (removed ? 0 : kLettingGo));
+    let_go(index, removed ? 0 : kLettingGo);
 }
 
 // What could not be asked, as without a descriptor to spare, is asked again: all of it, as nobody tells it twice. True:
@@ -105,7 +105,7 @@ bool Server::look_at_attributes(std::uint32_t index) {
     if (!now || now->index != ours.index) return true;
     if (now->mac != ours.mac) {
         news_.push_back(fmt::format("{} has another MAC address: AF_XDP on it begins anew", interface.name));
-        let_go(index, now_ns() + kLettingGo);
+        let_go(index, kLettingGo);
         return false;
     }
     if (now->mtu == ours.mtu) return true;

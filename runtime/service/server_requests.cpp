@@ -320,8 +320,7 @@ void Server::drain() {
     // Nobody waits for a link to come up again.
     for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
         const Interface& each = interfaces_[i];
-        if (each.port != nullptr && each.until_ns == 0)
-            let_go(i, now_ns() + (each.port->waits_for_link() ? 0 : kLettingGo));
+        if (each.port != nullptr && each.until_ns == 0) let_go(i, each.port->waits_for_link() ? 0 : kLettingGo);
     }
     for (std::uint32_t i = 0; i < listeners_.size(); i++)
         if (listeners_[i].fd >= 0) close_listener(i);

@@ -185,14 +185,15 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
 void Server::let_interfaces_go() {
     for (std::uint32_t i = 0; i < interfaces_.size(); i++) {
         interfaces_[i].tries = 0;
-        if (interfaces_[i].port != nullptr && interfaces_[i].until_ns == 0) let_go(i, now_ns() + kLettingGo);
+        if (interfaces_[i].port != nullptr && interfaces_[i].until_ns == 0) let_go(i, kLettingGo);
     }
 }
 
-void Server::let_go(std::uint32_t index, std::uint64_t until_ns) {
+void Server::let_go(std::uint32_t index, std::uint64_t last_ns) {
     Interface& interface = interfaces_[index];
     interface.port->stop_taking();
-    interface.until_ns = until_ns;
+    interface.last_ns = last_ns;
+    interface.until_ns = now_ns() + last_ns;
     for (std::uint32_t queue = 0; queue < interface.watched; queue++) net_->stop_watching(index * kMostWatched + queue);
 }
 

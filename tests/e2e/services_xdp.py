@@ -526,6 +526,25 @@ def test_end(folder, pair):
     expect("it ended well", code, 0)
 
 
+def test_late_reply(folder, pair):
+    """A request that waits for its disk for more than a second after its interface was let go of is answered."""
+    if why := fuse_file.why_not():
+        return print(f"skipped: an interface that is let go of while a read waits: {why}")
+    for what, number in (("a reload", signal.SIGHUP), ("SIGTERM", signal.SIGTERM)):
+        with fuse_file.held_file(folder / "a.rows", DATA, HELD * 1000) as held:
+            server = OnVeth(folder, pair, "--interface", "vb")
+            with server.client() as sock:
+                sock.send(struct.pack("!I", 99) + b"row %d 10 1\n" % HELD)
+                netns.until("it waits for the disk", lambda: held.pages)
+                server.process.send_signal(number)
+                if number == signal.SIGHUP:
+                    netns.until("the one before runs", lambda: server.all_stats()["before_runs"])
+                time.sleep(1.5)
+                held.let_go()
+                expect(f"a reply that is made long after {what}", reply(sock, 99)[0], DATA[HELD * 1000:][:10] + b"|")
+            expect("ends", server.stop() if number == signal.SIGHUP else server.process.wait(timeout=60), 0)
+
+
 def main():
     if why := netns.why_not():
         print(f"skipped: {why}")
@@ -552,6 +571,7 @@ def main():
         test_backlog_that_stays(folder, pair)
         test_backlog_while_away(folder, pair)
         test_end(folder, pair)
+        test_late_reply(folder, pair)
     return runs.ended()
 
 
