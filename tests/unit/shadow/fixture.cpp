@@ -14,6 +14,7 @@
 #include "compiler/passes/lower.h"
 #include "compiler/sema/check.h"
 #include "compiler/syntax/parse.h"
+#include "runtime/shadow/stamps.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -160,6 +161,14 @@ bool happens(const std::function<bool()>& what) {
         std::this_thread::yield();
     }
     return true;
+}
+
+bool until_settled(const std::string& path) {
+    Unchanged seen;
+    return happens([&] {
+        struct stat info{};
+        return stat(path.c_str(), &info) == 0 && is_settled(info, seen);
+    });
 }
 
 Running::Running(std::unique_ptr<Server> server)

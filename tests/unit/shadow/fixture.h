@@ -99,6 +99,9 @@ class InMemory {
 // The address of `what` happening within a generous time.
 bool happens(const std::function<bool()>& what);
 
+// Waits until a file was last changed so long ago that the server serves it: its times would tell of another change.
+bool until_settled(const std::string& path);
+
 class Running {
   public:
     explicit Running(std::unique_ptr<Server> server);

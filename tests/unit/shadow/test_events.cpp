@@ -457,7 +457,7 @@ chain again on read(columns) as r { when r.file.read_ahead == 0 { prefetch r.fil
 )"));
     Poster poster(running.region(), 0);
     drop_pages(buffered);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until they count as quiet
+    ASSERT_TRUE(until_settled(direct));
     ASSERT_TRUE(poster.opened(0, buffered));
     ASSERT_TRUE(poster.opened(0, direct, O_DIRECT));
     ASSERT_TRUE(poster.read(0, buffered, 0, kPage));
@@ -479,7 +479,7 @@ chain further on read(columns) as r { prefetch r.file at r.offset + 256KiB for 4
 )"));
     Poster poster(running.region(), 0);
     drop_pages(path);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it counts as quiet
+    ASSERT_TRUE(until_settled(path));
     ASSERT_TRUE(poster.opened(0, path));
     ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
     ASSERT_TRUE(poster.closed(0, path));

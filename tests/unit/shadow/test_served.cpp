@@ -270,7 +270,7 @@ TEST(Served, WhatIsFetchedOfAFileThatIsReadDirectlyIsInMemoryOfItsOwn) {
     for (std::size_t i = 0; i < bytes.size(); i++) bytes[i] = static_cast<char>(i * 31 + i / kServedPage);
     const std::string path = folder.write("a.tab", bytes);
     drop_pages(path);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the file counts as quiet
+    ASSERT_TRUE(until_settled(path));
     Running running(server_of(kBehind));
     tests::Poster poster(running.region(), 0);
     EXPECT_EQ(running.region().served, 0u);
@@ -305,7 +305,7 @@ TEST(Served, ThatNoReadOfWhatLiesReadyIsServedIsTold) {
         const Folder folder;
         const std::string path = folder.write("a.tab", std::string(20 * std::size_t{kServedPage}, 'x'));
         drop_pages(path);
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the file counts as quiet
+        ASSERT_TRUE(until_settled(path));
         Running running(server_of(kBehind));
         tests::Poster poster(running.region(), 0);
         ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
@@ -336,7 +336,7 @@ TEST(Served, SoIsOneThatChainsOnlyFetchFrom) {
     const std::string mark = folder.write("a.mrk", "x");
     const std::string column = folder.write("a.col", std::string(20 * std::size_t{kServedPage}, 'a'));
     drop_pages(column);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the file counts as quiet
+    ASSERT_TRUE(until_settled(column));
     Running running(server_of(R"(
 app columns { files marks = "*.mrk" { immutable }  files columns = "*.col" { immutable } }
 chain follow on read(marks) as r { prefetch columns.sibling(r, ".col") at 16KiB for 4KiB }
@@ -385,7 +385,7 @@ TEST(Served, AProcessIsServedUntilItHasAnIoUring) {
     const Other other;  // before there are threads
     const Folder folder;
     const std::string path = folder.write("a.tab", std::string(20 * std::size_t{kServedPage}, 'a'));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the file counts as quiet
+    ASSERT_TRUE(until_settled(path));
     Running running(server_of(kBehind));
     tests::Poster poster(running.region(), 7, other.pid(), other.pid());
     ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
@@ -400,7 +400,7 @@ TEST(Served, AProcessIsServedUntilItHasAnIoUring) {
 TEST(Served, AFileThatChangesIsServedNoMore) {
     const Folder folder;
     const std::string path = folder.write("a.tab", std::string(20 * std::size_t{kServedPage}, 'a'));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ASSERT_TRUE(until_settled(path));
     Running running(server_of(kBehind));
     tests::Poster poster(running.region(), 0);
     ASSERT_TRUE(poster.opened(0, path, O_DIRECT));
