@@ -293,6 +293,7 @@ class Checker {
     const char* what_event_has() const;
     Value text_capture(Value, const ast::Name&, Span);
     Value bit_field(Value, const ast::Name&, Span);
+    bool is_request_field(const ast::Name&) const;
     Value request_field(const ast::Name&, Span);
     Value datagram_field(const ast::Name&, Span);
     Value index_access(const ast::Expr&, const ast::Index&);

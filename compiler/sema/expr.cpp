@@ -272,6 +272,12 @@ Value Checker::choice_value(Instance& scope, const ast::Name& name, bool* found)
     return exact_constant(*number, name.span, ast::Unit::none);
 }
 
+// Fields of the request may be written without `request.`
+bool Checker::is_request_field(const ast::Name& name) const {
+    if (!env_.request || env_.base != 0) return false;
+    return std::ranges::any_of(*env_.request->fields, [&](const auto& field) { return field.name.text == name.text; });
+}
+
 Value Checker::name_value(const ast::Expr& e, const ast::Name& name) {
     if (name.text.empty()) {
         failed_ = true;
@@ -303,11 +309,7 @@ Value Checker::name_value(const ast::Expr& e, const ast::Name& name) {
                 return {};
         }
     }
-    if (env_.request && env_.base == 0) {
-        // Fields of the request may be written without `request.`
-        for (const auto& field : *env_.request->fields)
-            if (field.name.text == name.text) return request_field(name, e.span);
-    }
+    if (is_request_field(name)) return request_field(name, e.span);
     if (!env_.scope) return unknown(name);
     if (Symbol* symbol = find(*env_.scope, name.text)) return symbol_value(*symbol, e.span);
     bool found = false;

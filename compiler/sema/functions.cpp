@@ -179,7 +179,8 @@ void Checker::check_unused_fns() {
 // Reports a name that means nothing where a file class is wanted.
 bool Checker::is_unknown_files(const ast::Expr& e) {
     const auto* name = std::get_if<ast::NameRef>(&e.node);
-    if (!name || lookup(name->name.text) || find(*env_.scope, name->name.text)) return false;
+    if (!name || lookup(name->name.text) || is_request_field(name->name) || find(*env_.scope, name->name.text))
+        return false;
     failed_ = true;
     if (!name->name.text.empty()) find_qualified({{}, name->name}, unknown_files, "file class");
     return true;
