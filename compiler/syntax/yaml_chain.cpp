@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "compiler/syntax/characters.h"
 #include "compiler/syntax/codes.h"
@@ -137,6 +138,28 @@ bool YamlReader::stmt_text(std::unique_ptr<ast::Stmt>& to, const Node& node) {
     return is_read;
 }
 
+// `- if k > 1: return 2`: what stands behind the word in the .chain form is the value of a key here.
+bool YamlReader::is_construct_with_text(const Node& key) {
+    static constexpr std::string_view of_if = "is a key of its `if`, beside `then`: ";
+    static constexpr std::array<std::array<std::string_view, 2>, 6> forms = {{
+        {"if", "`- if: CONDITION`, then `then: …`"},
+        {"for", "`- for: NAME`, then `in: …`, `max: …` and `do: …`"},
+        {"when", "`- when: CONDITION`, then `as: …` and `do: …`"},
+        {"match", "`- match: VALUE`, then `arms: …`"},
+        {"else", "`else: …`; with a condition it is `elif: [{if: …, then: …}]`"},
+        {"elif", "`elif: [{if: …, then: …}]`"},
+    }};
+    const std::string_view text = key.text;
+    for (const auto& [word, form] : forms) {
+        if (!text.starts_with(word) || text.substr(word.size(), 1) != " ") continue;
+        const bool is_part = word == "else" || word == "elif";
+        diags_.report(code::yaml_no_construct, key.span, "this is not a statement",
+                      in_ticks(word) + " " + std::string(is_part ? of_if : "is a key: ") + std::string(form));
+        return true;
+    }
+    return false;
+}
+
 // `- let x: r.n`, `- return: x` and `- var n: u64 = 0`: to YAML a simple statement with `: ` in it is a mapping.
 bool YamlReader::is_simple_with_keys(const Node& node) {
     static const std::vector<std::string_view> verbs = {"goto", "next",  "return", "fail",    "emit",
@@ -147,7 +170,10 @@ bool YamlReader::is_simple_with_keys(const Node& node) {
     const bool lets = !name.empty() && name.find(' ') == std::string::npos;
     const bool verb = std::ranges::find(verbs, key.text) != verbs.end();
     if (!verb && key.text.find(' ') == std::string::npos) return false;
-    const std::string rest = value.kind == Node::Kind::scalar ? value.text : "…";
+    if (is_construct_with_text(key)) return true;
+    std::string rest = value.kind == Node::Kind::scalar ? value.text : "…";
+    // `let y: u64 = 3`: a type, which a `let` does not name.
+    if (const std::size_t sign = rest.find(" = "); lets && sign != std::string::npos) rest.erase(0, sign + 3);
     const std::string text = lets ? "let " + name + " = " + rest : key.text + (verb ? " " : ": ") + rest;
     diags_.report(code::yaml_no_construct, key.span, "this is a mapping, and a simple statement is a text",
                   lets || verb ? "write " + in_ticks("- " + text)

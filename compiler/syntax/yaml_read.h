@@ -80,6 +80,7 @@ class YamlReader {
     ast::Block block(const Node* node);
     void stmt(const Node& node, ast::Block& to);
     bool stmt_text(std::unique_ptr<ast::Stmt>& to, const Node& node);
+    bool is_construct_with_text(const Node& key);
     bool is_simple_with_keys(const Node& node);
     bool stmt_node(ast::Stmt& to, const Node& node);
     ast::If if_stmt(const Node& node);
