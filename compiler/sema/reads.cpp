@@ -145,6 +145,10 @@ bool Checker::return_stmt(const ast::Stmt& s, const ast::Return& n, checked::Blo
         return true;
     }
     chain.returns_value = true;
+    if (diags_.reported_at(s.span)) {  // by the front end: its value may be what was to follow it
+        chain.bad_returns = true;
+        return true;
+    }
     if (chain.first_return.line == 0) chain.first_return = s.span;
     if (returns.kind == TypeKind::none) {
         // The type of the result is wrong, and reported; or it may stand in what could not be read.

@@ -100,7 +100,8 @@ void Builder::leaf_node(ast::Stmt& to, P::LeafContext* tree) {
     } else if (tree->back != nullptr) {
         if (tree->back->value != nullptr && as_token(tree->back->value->start).first_on_line)
             diags_.report(code::unexpected, as_token(tree->back->start).span,
-                          "the value of `return` begins on its line", "write the value right behind `return`");
+                          "a value of `return` has to begin on the same line",
+                          "write it right behind `return`, or remove what stands below");
         to.node = ast::Return{expr(tree->back->value)};
     } else if (tree->emit != nullptr) {
         ast::Emit out;
