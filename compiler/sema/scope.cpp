@@ -109,7 +109,8 @@ bool Checker::bind(Binding binding) {
     }
     auto [it, inserted] = innermost_.try_emplace(binding.name, -1);
     if (env_.chain && env_.site == Site::step && call_notes_.empty())
-        env_.chain->step_names.try_emplace(binding.name, env_.chain->step_ends.size(), binding.span);
+        env_.chain->step_names.insert_or_assign(binding.name,
+                                                ChainScope::StepName{env_.chain->step_ends.size(), binding.span});
     binding.previous = it->second;
     it->second = static_cast<std::int32_t>(bindings_.size());
     bindings_.push_back(std::move(binding));

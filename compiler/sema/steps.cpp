@@ -72,7 +72,7 @@ bool Checker::is_of_other_step(const ChainScope& chain, const ast::Name& name) {
     const auto found = chain.step_names.find(name.text);
     if (found == chain.step_names.end() || found->second.step == chain.step_ends.size()) return false;
     const std::string step = "step `" + chain.ast->steps[found->second.step].name.text + "`";
-    error(unknown_name, name.span, "there is no `" + name.text + "` here: it is of " + step,
+    error(unknown_name, name.span, "`" + name.text + "` is known in " + step + " only",
           "`state { … }` carries values from step to step: declare a variable there, and set it in " + step,
           {{found->second.span, "it is declared here"}});
     return true;
