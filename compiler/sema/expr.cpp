@@ -224,6 +224,7 @@ Value Checker::literal(const ast::Expr& e, const ast::IntLit& n) {
 Value Checker::unknown(const ast::Name& name) {
     failed_ = true;
     if (name.text.empty() || (env_.scope && env_.scope->is_broken(name.text))) return {};
+    if (diags_.reported_at(name.span)) return {};  // by the front end, as for its letters
     if (env_.record && env_.record->fields) {
         for (const auto& field : *env_.record->fields) {
             if (field.name.text != name.text) continue;

@@ -87,7 +87,7 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
         return {};
     }
     failed_ = true;
-    if (env_.scope->is_broken(name)) return {};
+    if (env_.scope->is_broken(name) || diags_.reported_at(n.callee.span)) return {};
     std::vector<std::string> names = names_of(*env_.scope, SymbolKind::fn);
     names.insert(names.end(), kFunctions.begin(), kFunctions.end());
     for (auto& chain : names_of(*env_.scope, SymbolKind::chain)) names.push_back(chain);
