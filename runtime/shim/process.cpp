@@ -120,11 +120,14 @@ bool executes(const Place& place) {
 }
 bool executes(const char* path) { return executes({AT_FDCWD, path, 0}); }
 
-// Its numbers and where these are some must be there before the child could be the first to ask for them.
+// Its numbers and where these are some must be there before the child could be the first to ask for them. Where the
+// process is plain, the thread's own number is what tells it from the child.
 void may_share_memory() {
-    if (!region()) return;
-    process_id(process());
-    pids_of(process());
+    if (is_sandboxed()) return;
+    if (region()) {
+        process_id(process());
+        pids_of(process());
+    }
     if (!in_vfork_child()) producer.thread = static_cast<std::uint32_t>(raw_call(SYS_gettid));
     producer.may_be_vfork_child = true;
 }

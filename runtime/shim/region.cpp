@@ -32,6 +32,7 @@ enum Stage : int { unknown, starting, plain, on };
 constexpr int kInherited = 64;  // descriptors below this are looked at when the program starts
 
 constinit std::atomic<int> stage{unknown};
+constinit std::atomic<bool> sandboxed{false};
 constinit std::atomic<Region*> shared{nullptr};
 constinit Process* own = nullptr;
 constinit uid_t whose = 0;  // the run is
@@ -297,7 +298,7 @@ static void look_at_inherited() {
 // Apart from start(), which every open calls, since it takes much of a small stack.
 [[gnu::noinline]] static Region* start_once() {
     int now = unknown;
-    if (!environ || !stage.compare_exchange_strong(now, starting)) return nullptr;
+    if (!environ || is_sandboxed() || !stage.compare_exchange_strong(now, starting)) return nullptr;
     learn_of_threads();  // an early call may have come before the constructor
     Region* found = try_start();
     stage.store(found ? on : plain, std::memory_order_release);
@@ -311,14 +312,17 @@ Region* start() {
     return now == unknown ? start_once() : nullptr;
 }
 
-// Nothing of what a parent whose memory this is has is changed, but that its calls, too, are libc's.
+bool is_sandboxed() { return producer.silent != 0 || sandboxed.load(std::memory_order_relaxed); }
+
+// Of what a parent has whose memory this is, only that its calls, too, are libc's is changed.
 void enters_sandbox() {
-    if (producer.silent != 0) return;
+    if (is_sandboxed()) return;
     go_straight_no_more();
-    int not_begun = unknown;
-    stage.compare_exchange_strong(not_begun, plain);
     post_note(Note::sandbox, nullptr);
     if (in_vfork_child()) return fall_silent();
+    sandboxed.store(true, std::memory_order_relaxed);
+    int not_begun = unknown;
+    stage.compare_exchange_strong(not_begun, plain);
     ask_no_more();
     if (!region()) return;
     stop_catching();
@@ -326,12 +330,18 @@ void enters_sandbox() {
     shared.store(nullptr, std::memory_order_release);
 }
 
+// Where there is no memory that fork wipes, a child of fork is taken for one, too. In a sandbox nothing is asked.
+static bool shares_plain_memory() {
+    return !is_sandboxed() && static_cast<std::uint32_t>(raw_call(SYS_gettid)) != producer.thread;
+}
+
 bool in_vfork_child() {
     if (!producer.may_be_vfork_child) return false;
     if (producer.silent != 0) return true;
-    const bool has_number = region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(*own);
+    if (!region()) return shares_plain_memory();
+    const bool has_number = static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(*own);
     // In another namespace it may have its parent's.
-    if (region() && (!has_number || is_numbered_elsewhere(*own))) return true;
+    if (!has_number || is_numbered_elsewhere(*own)) return true;
     producer.may_be_vfork_child = false;
     return false;
 }

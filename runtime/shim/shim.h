@@ -30,6 +30,7 @@ Process& process();
 // The process allows itself only some system calls from here on, or only those of some code, and one of ours could end
 // it: everything is plain.
 void enters_sandbox();
+bool is_sandboxed();  // the process, or the calling thread where that is a child that shares its parent's memory
 // The path of a file in the folder of `path`. False: it is too long, or there is no folder.
 using Beside = char[kMaxPath + 16];
 bool beside(const char* path, const char* name, Beside& out);

@@ -2,10 +2,11 @@
 """Who asks what the kernel knows of seccomp is seen on; who restricts himself by it goes on plain, and only he does. What a filter refuses has not happened. Where only libc may
 make system calls, libc makes them."""
 import pathlib
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-from shim import Checks, Server  # noqa: E402
+from shim import LIBRARY, Checks, Server  # noqa: E402
 
 PROGRAM = r"""
 #define _GNU_SOURCE
@@ -142,6 +143,46 @@ int main(int n, char** a) {
 }
 #endif
 """
+# A plain program: each word makes a child by vfork, which goes into a sandbox while the library is away, or ends at once, or does it itself. What is executed then says what is preloaded.
+PLAIN = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define CHECK(x) do { if (!(x)) { perror(#x); _exit(99); } } while (0)
+static struct sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+static void confine(void) {
+    struct sock_fprog filter = {1, all};
+    CHECK(rename("lib", "away") == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0 && rename("away", "lib") == 0);
+}
+static void show(void) { execl("/bin/sh", "sh", "-c", "echo preloaded: ${LD_PRELOAD##*/}", (char*)0); _exit(98); }
+int main(int n, char** a) {
+    int status;
+    for (int i = 1; i < n; ++i) {
+        if (!strcmp(a[i], "itself")) { confine(); continue; }
+        pid_t c = vfork();
+        if (!c) { if (!strcmp(a[i], "child")) { confine(); show(); } _exit(0); }
+        CHECK(waitpid(c, &status, 0) == c && status == 0);
+    }
+    show();
+}
+"""
+
+
+def plain(checks, data):
+    """What a child of vfork asks as it goes into a sandbox is not its plain parent's answer; its own holds, and so does that of a parent who has had children."""
+    program = checks.compile("plain", PLAIN)
+    (data / "lib").mkdir()
+    library = shutil.copy(LIBRARY, data / "lib" / "libchainio.so")
+    without, with_us = "preloaded:\n", "preloaded: libchainio.so\n"
+    for words, wanted in ((["child"], without + with_us), (["ends", "itself"], without), (["child", "child", "itself"], without * 3), (["itself", "child"], without * 2)):
+        with Server(checks.folder, exes=["nginx*"]) as server:
+            done = server.run(program, *words, cwd=data, capture_output=True, text=True, extra={"LD_PRELOAD": str(library)})
+        checks.same(f"a plain program, {words}", (done.returncode, done.stdout, done.stderr), (0, wanted, ""))
 
 
 def refused(checks, data):
@@ -183,6 +224,7 @@ def main():
         checks.same(f"{case}: exit code", (done.returncode, done.stderr), (0, ""))
         seen = len(server.of("read")), [event["source"] for event in server.of("note")]
         checks.same(f"{case}: reads and notes", seen, (2, []) if case in ASKS else (1, [7]))
+    plain(checks, data)
     refused(checks, data)
     only_libc(checks, data)
     checks.finish()
