@@ -252,15 +252,32 @@ bool would_find_next(const void* caller, const void* function) {
            std::ranges::none_of(next_functions, interposes);
 }
 
-// The program's own one where it has a copy.
+// A search that fails allocates, as in resolve(), and takes what dlerror() would tell the program.
+static bool libc_tells_of_threads() {
+    unsigned numbers[] = {0, 0}, at = 0;  // "2.31"
+    for (const char* text = gnu_get_libc_version(); *text && at < std::size(numbers); ++text) {
+        const bool digit = *text >= '0' && *text <= '9';
+        if (digit) numbers[at] = numbers[at] * 10 + static_cast<unsigned>(*text - '0');
+        at += digit ? 0 : 1;
+    }
+    return numbers[0] > 2 || (numbers[0] == 2 && numbers[1] >= 32);
+}
+
+// The program's own one where it has a copy. An early call may have come before the constructor.
 void learn_of_threads() {
-    auto* find = reinterpret_cast<void* (*)(void*, const char*)>(has_loaders() ? real_dlsym() : nullptr);
+    static constinit std::atomic<bool> looked_for{false};
+    if (resolving || looked_for.exchange(true) || !has_loaders() || !libc_tells_of_threads()) return;
+    const int before = errno;
+    resolving = true;
+    auto* find = reinterpret_cast<void* (*)(void*, const char*)>(real_dlsym());
     const void* found = find ? find(RTLD_DEFAULT, "__libc_single_threaded") : nullptr;
     if (found) {
         single_threaded.store(static_cast<const char*>(found), std::memory_order_relaxed);
     } else {
-        forget_error();
+        dlerror();
     }
+    resolving = false;
+    errno = before;
 }
 
 void resolve_all() {

@@ -299,7 +299,7 @@ static void look_at_inherited() {
 [[gnu::noinline]] static Region* start_once() {
     int now = unknown;
     if (!environ || is_sandboxed() || !stage.compare_exchange_strong(now, starting)) return nullptr;
-    learn_of_threads();  // an early call may have come before the constructor
+    learn_of_threads();
     Region* found = try_start();
     stage.store(found ? on : plain, std::memory_order_release);
     if (found) look_at_inherited();

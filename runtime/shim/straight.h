@@ -14,7 +14,7 @@ void go_straight_no_more();  // for good, also where the library has not begun y
 
 // next.cpp: libc's word that the process has one thread. A libc before 2.32 has none, and then it has several.
 extern constinit std::atomic<const char*> single_threaded;
-void learn_of_threads();  // looks for it
+void learn_of_threads();  // looks for it, once
 inline bool has_one_thread() { return *single_threaded.load(std::memory_order_relaxed) != 0; }
 
 // Of functions that no thread can be cancelled in.

@@ -339,6 +339,21 @@ int early(void) { return b[0]; }""")
         done = server.run(main_program, cwd=here)
     checks.same("exit code", done.returncode, 0)
     checks.same("reads of constructors and destructors", [(event["offset"], event["length"]) for event in server.of("read")], [(0, 9), (9, 9)])
+    asked_of_threads(checks, here)
+
+
+def asked_of_threads(checks, here):
+    """What says that there is one thread is looked up once in a program, also after an early open; and not at all of a libc before 2.32, where the search would fail."""
+    text = 'const char* gnu_get_libc_version(void) { return "%s"; } int early(void); int main() { return early() != \'l\'; }'
+    options = ("-rdynamic", "-L", checks.folder, "-learly", f"-Wl,-rpath,{checks.folder}")
+    for version, times in (("2.31", 0), ("2.4", 0), ("2.32", 1), ("2.100.1", 1), ("3.0", 1), ("1.99", 0)):
+        program = checks.compile("of_version", text % version, *options)
+        asked = {"cwd": here, "extra": {"LD_DEBUG": "symbols"}, "capture_output": True, "text": True}
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            done, without = (server.run(program, **asked | {"extra": asked["extra"] | more}) for more in ({}, {"LD_PRELOAD": ""}))
+        first = f"symbol=__libc_single_threaded;  lookup in file={program} "
+        found = done.stderr.count(first) - without.stderr.count(first)  # libc itself is linked to it
+        checks.same(f"looked up in a program with glibc {version}", (done.returncode, found), (0, times))
 
 
 def audited(checks):
