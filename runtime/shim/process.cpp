@@ -265,10 +265,11 @@ CHAINIO_CALL(FILE*, popen, const char* command, const char* mode) {
 [[gnu::noinline]] static int look_for_filter(void*) {
     static constexpr char kKey[] = "\nSeccomp:\t";
     const long fd = raw_call(SYS_openat, AT_FDCWD, word("/proc/thread-self/status"), O_RDONLY | O_CLOEXEC);
-    if (failed(fd)) return static_cast<int>(Filter::unknown);
+    if (failed(fd)) return static_cast<int>(fd == -ENOENT ? Filter::untold : Filter::unknown);
     unsigned matched = 0;
     char text[1024], value = '0';
-    for (long got = 1; got > 0 && value == '0';) {
+    long got = 1;
+    while (got > 0 && value == '0') {
         got = raw_call(SYS_read, fd, word(text), sizeof text);
         for (long i = 0; i < got; ++i) {
             const bool whole = kKey[matched] == 0;
@@ -277,6 +278,7 @@ CHAINIO_CALL(FILE*, popen, const char* command, const char* mode) {
         }
     }
     raw_call(SYS_close, fd);
+    if (failed(got)) return static_cast<int>(Filter::unknown);
     return static_cast<int>(value == '0' ? Filter::none : Filter::some);
 }
 

@@ -56,8 +56,9 @@ void leaving();                          // the same, of a program that has been
 void starts_child(std::uint64_t flags);  // the thread is about to, by clone with these flags
 void may_share_memory();  // the thread is about to start a child that shares its memory, and waits for it
 // Whether the process runs under a filter of seccomp, which may end it for a system call that it would not make itself.
-// It gets one before it executes the program, or by calls after which the library makes none of its own.
-enum class Filter : std::uint8_t { unknown, none, some };
+// It gets one before it executes the program, or by calls after which the library makes none of its own. Where there is
+// no /proc nothing tells, and it is not asked again.
+enum class Filter : std::uint8_t { unknown, none, some, untold };
 // Asks, where that is not known yet. A process of several threads is only asked as it starts: see child.h, and a filter
 // may let nobody make the child.
 void learn_filter();

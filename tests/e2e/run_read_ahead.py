@@ -27,6 +27,10 @@ if how == "at the limit":
     last = os.dup(0)
     os.close(last)
     resource.setrlimit(resource.RLIMIT_NOFILE, (last + 1, last + 1))
+if how == "/proc is back":
+    import ctypes
+    os.close(os.open(path, os.O_RDONLY))
+    if ctypes.CDLL(None).umount(b"/proc"): sys.exit(5)
 if how == "inherited": fd = 0
 elif how == "written too": fd = os.open(path, os.O_RDWR)
 else: fd = os.open(path, os.O_RDONLY)
@@ -64,14 +68,16 @@ end = time.monotonic() + patience
 while not (found := reads_ahead(fd)) and time.monotonic() < end: pass
 print(*("ahead" if it else "never" for it in (found, reads_ahead(own), reads_ahead(numbered))))
 '''
-# Lets all system calls through but one, for which it ends the program.
+# Lets all system calls through but one, for which it ends the program; or, where a third argument is named as well, refuses it with that one.
 FILTERED = r'''
 import ctypes, os, sys
 class Line(ctypes.Structure): _fields_ = [("code", ctypes.c_ushort), ("yes", ctypes.c_ubyte), ("no", ctypes.c_ubyte), ("k", ctypes.c_uint)]
 class Program(ctypes.Structure): _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-lines = (Line * 4)(Line(0x20, 0, 0, 0), Line(0x15, 0, 1, int(sys.argv[1])), Line(0x06, 0, 0, 0x80000000), Line(0x06, 0, 0, 0x7fff0000))
+call, _, third = sys.argv[1].partition(":")
+asks = [(0x20, 0, 0, 32), (0x15, 0, 1, int(third)), (0x06, 0, 0, 0x00050005)] if third else [(0x06, 0, 0, 0x80000000)]
+lines = (Line * (3 + len(asks)))((0x20, 0, 0, 0), (0x15, 0, len(asks), int(call)), *asks, (0x06, 0, 0, 0x7fff0000))
 libc = ctypes.CDLL(None)
-if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(Program(4, ctypes.addressof(lines)))): sys.exit(77)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(Program(len(lines), ctypes.addressof(lines)))): sys.exit(77)
 os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 '''
 
@@ -172,16 +178,20 @@ def test_filtered(test):
         more, summary = test.run("opened", before=[script, number, "-I"])
         expect(f"under a filter that ends programs for {call}: the kernel reads ahead", (more > 0, figure(summary)), (True, 0))
         expect("and the summary says why", summary["notes"], lambda notes: any("no_read_ahead" in note and "seccomp" in note for note in notes))
+    # It says nothing of itself where what tells of it cannot be read, which the library does by 1024 bytes.
+    more, summary = test.run("opened", before=[script, "0:1024", "-I"])
+    expect("where what tells of a filter cannot be read: the kernel reads ahead", (more > 0, figure(summary)), (True, 0))
 
 
 def test_not_known(test):
-    """Without /proc, nothing says whether there is a filter: as under one, but for the note."""
+    """Without /proc, nothing says whether there is a filter: as under one, but for the note. It is not asked again."""
     within = ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
     if not shutil.which("unshare") or subprocess.run([*within, "true"], capture_output=True).returncode != 0:
         return print("skipped: /proc cannot be hidden from a program here")
-    more, summary = test.run("opened", within=within)
-    expect("without /proc: the kernel reads ahead", (more > 0, figure(summary)), (True, 0))
-    expect("and the summary does not say that there is a filter", [note for note in summary["notes"] if "seccomp" in note], [])
+    for how in ("opened", "/proc is back"):
+        more, summary = test.run(how, within=within)
+        expect(f"without /proc, {how}: the kernel reads ahead", (more > 0, figure(summary)), (True, 0))
+        expect("and the summary does not say that there is a filter", [note for note in summary["notes"] if "seccomp" in note], [])
 
 
 def test_taken_back(test):
