@@ -13,16 +13,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
 from call_and_runtime import BUILD, ROOT, built  # noqa: E402
-from runs import expect  # noqa: E402
-
-
-def raised(call):
-    """What is raised; None: nothing is."""
-    try:
-        call()
-    except Exception as error:
-        return error
-    return None
+from runs import expect, raised  # noqa: E402
 
 
 def test_errors_of_files(chainio, app, tree, folder):

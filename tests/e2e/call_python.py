@@ -98,11 +98,10 @@ def test_python(app, tree, keys):
 
 
 def refusal(call):
-    """What is raised, as its type's name and its text."""
-    try:
-        return "none", call()
-    except Exception as error:
-        return type(error).__name__, str(error)
+    """What is raised, as its type's name and its text; where nothing is, what is returned."""
+    returned = []
+    error = runs.raised(lambda: returned.append(call()))
+    return ("none", *returned) if error is None else (type(error).__name__, str(error))
 
 
 def test_python_misuse(app, tree, keys):

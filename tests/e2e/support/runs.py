@@ -36,6 +36,15 @@ def expect(what, got, want):
     return right
 
 
+def raised(call):
+    """What is raised; None: nothing is."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
 def tool(name, *words, stdin=None, cwd=None):
     """A run of one of our programs: its exit code, what it has printed, and what it has said."""
     done = subprocess.run([BUILD / "bin" / name, *map(str, words)], input=stdin, cwd=cwd, capture_output=True, text=True, timeout=LONGEST)
