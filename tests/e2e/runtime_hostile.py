@@ -375,13 +375,11 @@ def test_limits(folder):
     (folder / "app.o").write_bytes(daemon.compiled(folder, "one", port=before))
     server = daemon.Server(folder, port=None, address=daemon.OWN)
     server.use(daemon.compiled(folder, "one", port=after))
-    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (server.descriptors() + 30, limits[1]))
-    server.control({"op": "reload"})  # the listener of another port has the limit that is there when it begins
-    netns.until("the one before has ended", lambda: not server.all_stats()["before_runs"])
-    connections = [socket.create_connection((daemon.OWN, after), timeout=netns.PATIENCE) for _ in range(60)]
-    expect("no descriptor is left: share of a processor", share_of_processor(server), lambda share: share < 0.1)
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+    with netns.without_descriptor(server.process.pid, left=30):
+        server.control({"op": "reload"})  # the listener of another port has the limit that is there when it begins
+        netns.until("the one before has ended", lambda: not server.all_stats()["before_runs"])
+        connections = [socket.create_connection((daemon.OWN, after), timeout=netns.PATIENCE) for _ in range(60)]
+        expect("no descriptor is left: share of a processor", share_of_processor(server), lambda share: share < 0.1)
     for each in connections:
         each.sendall(b"row 3\n")
     expect("then all are served", [daemon.receive_line(each) for each in connections], [daemon.answer(b"one", 3, ord("b"))] * 60)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import pathlib
-import resource
 import socket
 import subprocess
 import sys
@@ -13,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import daemon  # noqa: E402
 import runs  # noqa: E402
 from daemon import Server, receive_line  # noqa: E402
-from netns import until  # noqa: E402
+from netns import until, without_descriptor  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 from runtime_hostile import connected  # noqa: E402
 
@@ -60,36 +59,31 @@ def test_services(folder):
     before, after = daemon.PORTS
     (folder / "app.o").write_bytes(compiled(folder, before))
     server = NoFile(folder, port=None, address=daemon.OWN)
-    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-    low = server.descriptors() + 30
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (low, limits[1]))
-    server.use(compiled(folder, after))
-    server.control({"op": "reload"})  # the listener of another port has the limit that is there when it begins
-    until("the one before has ended", lambda: not server.all_stats()["before_runs"])
     with contextlib.ExitStack() as stack:
-        fill(server, low, stack)
-        with socket.create_connection((daemon.OWN, after), timeout=60) as sock:
+        with without_descriptor(server.process.pid, left=30) as most:
+            server.use(compiled(folder, after))
+            server.control({"op": "reload"})  # the listener of another port has the limit that is there when it begins
+            until("the one before has ended", lambda: not server.all_stats()["before_runs"])
+            fill(server, most, stack)
+            sock = stack.enter_context(socket.create_connection((daemon.OWN, after), timeout=60))
             until("it says that a connection waits", lambda: any(line.startswith("fallback accept-waits") for line in server.said))
             tries(server)
             sock.sendall(b"hello\n")
-            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
-            expect("a connection is served once there is a descriptor", receive_line(sock), b"hello\n")
+        expect("a connection is served once there is a descriptor", receive_line(sock), b"hello\n")
     expect("ends", server.stop(), 0)
 
 
 def test_control(folder):
     (folder / "app.o").write_bytes(compiled(folder, daemon.PORTS[0]))
     server = NoFile(folder)
-    limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-    low = server.descriptors() + 3
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (low, limits[1]))
     with contextlib.ExitStack() as stack:
-        fill(server, low, stack)
-        with connected(server) as caller, caller.makefile() as answers:
+        with without_descriptor(server.process.pid, left=3) as most:
+            fill(server, most, stack)
+            caller = stack.enter_context(connected(server))
             caller.sendall(b'{"op": "stats", "id": 7}\n')
             tries(server)
-            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
-            expect("so is a client of the control socket", json.loads(answers.readline())["id"], 7)
+        answers = stack.enter_context(caller.makefile())
+        expect("so is a client of the control socket", json.loads(answers.readline())["id"], 7)
     expect("ends", server.stop(), 0)
 
 

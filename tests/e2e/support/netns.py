@@ -164,12 +164,13 @@ def unheard(folder):
 
 
 @contextlib.contextmanager
-def without_descriptor(pid):
-    """A process may open nothing more meanwhile."""
+def without_descriptor(pid, left=0):
+    """A process may open nothing more meanwhile, or so much more as `left` says; yields the limit."""
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    most = len(os.listdir(f"/proc/{pid}/fd")) + left if left else 3
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, limits[1]))
     try:
-        yield
+        yield most
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
 
