@@ -149,7 +149,7 @@ class Scanner {
     void token() {
         const char c = text_[at_];
         if (c == '#') return comment();
-        if (is_word_start(c) || is_foreign(c)) return word();
+        if (is_word_start(c) || (is_foreign(c) && sign_at(at_).empty())) return word();
         if (is_digit(c)) return push(P::INT, run_of(is_word));
         if (c == '"') return string();
         for (const Operator& op : operators) {
@@ -162,9 +162,8 @@ class Scanner {
     // not be wrong.
     void word() {
         const std::size_t length = run_of(is_word);
-        if (at_ + length == text_.size() || !is_letter(text_[at_ + length]))
-            return push(word_type(text_.substr(at_, length)), length);
-        const std::size_t whole = run_of(is_letter);
+        const std::size_t whole = letters();
+        if (whole == length) return push(word_type(text_.substr(at_, length)), length);
         diags_.report(code::bad_character, span_of(whole),
                       "`" + std::string(text_.substr(at_, whole)) + "` has letters that no name has",
                       "names consist of a to z, A to Z, digits and `_`; others may stand in strings and comments only");
@@ -179,6 +178,18 @@ class Scanner {
     static bool is_letter(char c) {
         const auto byte = static_cast<unsigned char>(c);
         return is_word(c) || is_foreign(c) || (byte >= 0x80 && byte <= 0xbf);
+    }
+
+    // The sign of the language that is meant by one which stands among the letters of UTF-8.
+    std::string_view sign_at(std::size_t at) const {
+        const std::string_view sign = text_.substr(at, 2);
+        return sign == "×" ? "*" : sign == "÷" ? "/" : "";
+    }
+
+    std::size_t letters() const {
+        std::size_t end = at_;
+        while (end < text_.size() && is_letter(text_[end]) && sign_at(end).empty()) ++end;
+        return end - at_;
     }
 
     std::size_t run_of(bool (*accept)(char)) const {
@@ -243,9 +254,12 @@ class Scanner {
         if (c == ';') hint = "remove it: statements need no separator, white space is enough";
         if (c == '\'') hint = "strings stand in double quotes: \"text\"";
         if (c == '@' || c == '$') hint = "remove it; names consist of letters, digits and `_`";
+        const std::string_view sign = sign_at(at_);
+        if (!sign.empty()) hint = "write " + in_ticks(sign);
         const bool printable = c > 0x20 && c != 0x7f;
         const std::string what = printable ? "`" + std::string(text_.substr(at_, length)) + "`" : "this character";
         diags_.report(code::bad_character, span_of(length), what + " is not part of the language", hint);
+        if (!sign.empty()) return push(sign == "*" ? P::STAR : P::SLASH, length);
         first_ = false;
         newlines_ = 0;
         at_ += length;
