@@ -10,8 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/spec/outcomes.h"
-
 namespace chainio::testing {
 namespace {
 
@@ -78,24 +76,26 @@ void clear_outputs(cio_io& io) {
     io.prefetch_count = 0;
 }
 
-std::expected<std::vector<std::uint64_t>, std::string> header_of(const ir::Artifact& artifact, Steps& steps,
-                                                                 const ir::FileClass& files, const FileView& file) {
+// As with the runtime, a file whose header is not what the class says cannot be opened: the outcome of that.
+std::expected<std::vector<std::uint64_t>, std::uint32_t> header_of(const ir::Artifact& artifact, Steps& steps,
+                                                                   const ir::FileClass& files, const FileView& file) {
     std::vector<std::uint64_t> fields;
     if (files.header_program < 0) return fields;
     const auto head = file.read(0, files.header_bytes);
-    if (!head || head->size() < files.header_bytes) return std::unexpected(std::string("short_read"));
+    if (!head) return std::unexpected<std::uint32_t>(CIO_IO_ERROR);
+    if (head->size() < files.header_bytes) return std::unexpected<std::uint32_t>(CIO_SHORT_READ);
     Memory memory(artifact.layout);
     memory.set_block(*head, 0, 0);
     clear_outputs(memory.io());
-    if (auto ran = steps.run(static_cast<std::uint32_t>(files.header_program), memory.io(), memory.block()); !ran)
-        return std::unexpected(ran.error());
-    if (memory.io().outcome != CIO_OK)
-        return std::unexpected(spec::outcome_name(memory.io().outcome, artifact.module.reasons));
+    const auto ran = steps.run(static_cast<std::uint32_t>(files.header_program), memory.io(), memory.block());
+    if (!ran || memory.io().outcome != CIO_OK)
+        return std::unexpected<std::uint32_t>(ran && memory.io().outcome == CIO_SHORT_READ ? CIO_SHORT_READ
+                                                                                           : CIO_MALFORMED);
     fields.resize(memory.io().out_length / 8);
     std::memcpy(fields.data(), memory.area(artifact.layout.out_offset), fields.size() * 8);
     const auto length = std::ranges::find(files.header_fields, ir::kFileSizeName) - files.header_fields.begin();
     if (std::cmp_less(length, fields.size()) && file.size() < fields[static_cast<std::size_t>(length)])
-        return std::unexpected(std::string("short_read"));
+        return std::unexpected<std::uint32_t>(CIO_SHORT_READ);
     return fields;
 }
 
@@ -116,11 +116,6 @@ void bind_arguments(const ir::Artifact& artifact, const ir::Chain& chain, const 
         std::ranges::copy(value.bytes, memory.area(artifact.layout.arg_bytes_offset) + bytes_at);
         bytes_at += static_cast<std::uint32_t>(value.bytes.size());
     }
-}
-
-// As with the runtime, a file whose header is not what the class says cannot be opened.
-std::uint32_t outcome_of(const std::string& wrong_header) {
-    return wrong_header == "short_read" ? CIO_SHORT_READ : CIO_MALFORMED;
 }
 
 class Walk {
@@ -156,7 +151,7 @@ class Walk {
             auto fields =
                 header_of(artifact_, steps_, artifact_.module.files[param.file_class], input_.files[param.slot]);
             if (!fields) {
-                done_.outcome = outcome_of(fields.error());
+                done_.outcome = fields.error();
                 return {};
             }
             headers.push_back(std::move(*fields));
@@ -280,7 +275,7 @@ std::uint32_t bind_event_facts(const ir::Artifact& artifact, Steps& steps, const
     std::vector<std::uint64_t> header;
     if (event.file != nullptr && chain.mode != ir::ChainMode::on_ready) {
         auto fields = header_of(artifact, steps, artifact.module.files[chain.source], FileView(*event.file));
-        if (!fields) return outcome_of(fields.error());
+        if (!fields) return fields.error();
         header = std::move(*fields);
     }
     for (const auto& arg : chain.header_args) {
