@@ -123,7 +123,7 @@ class Events final : public MessageSink {
         bool looked = false, served = true;
     };
     std::map<std::uint32_t, Grant> grants_;  // by process
-    std::vector<std::uint64_t> unserved_;    // by class: reads from the disk of what lay ready in served memory
+    std::vector<std::uint64_t> unserved_;    // by class: reads from the disk of what was in served memory soon after
     Refusals refusals_;
     Outcomes outcomes_;
     std::map<std::string, std::uint64_t> counts_;

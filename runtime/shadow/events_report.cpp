@@ -127,15 +127,16 @@ void Events::add_failing(std::vector<std::string>& notes) const {
     }
 }
 
-// By what call a program has read is not told. Of one that is served at all some reads come before their bytes have.
+// By what call a program has read is not told, nor when: what is in memory as the server hears of a read may have come
+// while it was under way. Of a program that is served at all some reads come before their bytes have.
 void Events::add_unserved(std::vector<std::string>& notes) const {
     for (std::uint32_t i = 0; i < unserved_.size(); i++) {
         if (unserved_[i] < kLeastUnserved || parts_.region.stats.classes[i].served != 0) continue;
         notes.push_back(std::to_string(unserved_[i]) + " reads of class '" +
                         parts_.spec.module().files[parts_.plan.classes[i]].name +
-                        "' with O_DIRECT went to the disk for what lay ready in memory, and none was served: only "
-                        "`pread` is, not `read` or `preadv`, of a descriptor that is for reading only, in a process "
-                        "without an io_uring");
+                        "' with O_DIRECT went to the disk for what was in memory soon after, and none was served: "
+                        "only `pread` is, not `read` or `preadv`, of a descriptor that is for reading only, in a "
+                        "process without an io_uring, and of what is there, or on its way, as it begins");
     }
 }
 

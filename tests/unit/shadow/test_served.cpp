@@ -324,9 +324,9 @@ TEST(Served, ThatNoReadOfWhatLiesReadyIsServedIsTold) {
         std::vector<std::string> expected;
         if (reads == kReads && !served)
             expected.emplace_back(
-                "8 reads of class 'data' with O_DIRECT went to the disk for what lay ready in memory, and none was "
-                "served: only `pread` is, not `read` or `preadv`, of a descriptor that is for reading only, in a "
-                "process without an io_uring");
+                "8 reads of class 'data' with O_DIRECT went to the disk for what was in memory soon after, and none "
+                "was served: only `pread` is, not `read` or `preadv`, of a descriptor that is for reading only, in a "
+                "process without an io_uring, and of what is there, or on its way, as it begins");
         EXPECT_EQ(notes, expected);
     }
 }
