@@ -152,12 +152,13 @@ std::expected<Interface, Unfound> find_interface(const std::string& name) {
     return found;
 }
 
-std::expected<std::optional<AttachedProgram>, std::string> attached_program(const Interface& interface) {
+std::expected<std::optional<AttachedProgram>, Unfound> attached_program(const Interface& interface) {
     bpf_xdp_query_opts query{};
     query.sz = sizeof query;
     if (const int failed = bpf_xdp_query(static_cast<int>(interface.index), 0, &query); failed != 0)
-        return std::unexpected(fmt::format("cannot ask which XDP program is attached to '{}': {}", interface.name,
-                                           std::strerror(-failed)));
+        return std::unexpected(Unfound{
+            fmt::format("cannot ask which XDP program is attached to '{}': {}", interface.name, std::strerror(-failed)),
+            lacks_descriptor(-failed)});
     AttachedProgram program;
     for (const std::uint32_t id : {query.prog_id, query.drv_prog_id, query.skb_prog_id, query.hw_prog_id}) {
         if (program.id == 0) program.id = id;

@@ -77,6 +77,6 @@ struct AttachedProgram {
     std::string name;
     bool generic = false;
 };
-std::expected<std::optional<AttachedProgram>, std::string> attached_program(const Interface& interface);
+std::expected<std::optional<AttachedProgram>, Unfound> attached_program(const Interface& interface);
 
 }  // namespace chainio::net

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "runtime/net/peer.h"
+#include "runtime/net/shortage.h"
 
 // Linux 6.6 and later; the distribution's headers may be older.
 #ifndef XDP_PKT_CONTD
@@ -65,7 +66,9 @@ Refusal bind_refusal(const Interface& interface, const PortOptions& options, uns
             break;
         default: break;
     }
-    return because(Refusal::Why::system, std::strerror(error));
+    Refusal refused = because(Refusal::Why::system, std::strerror(error));
+    refused.shortage = lacks_descriptor(error);
+    return refused;
 }
 
 std::expected<unsigned, Refusal> queues_of(const Interface& interface, const PortOptions& options) {
@@ -106,7 +109,8 @@ bool keeps(const PortOptions& options) {
 std::expected<Program, Refusal> attach(const Interface& interface, const PortOptions& options,
                                        metrics::Fallbacks& fallbacks) {
     auto program = Program::attach(interface, options.attach, options.share, ReplyTable(options.kept));
-    if (program || program.error().why != Refusal::Why::system || !keeps(options)) return program;
+    const bool too_much = !program && program.error().why == Refusal::Why::system && !program.error().shortage;
+    if (!too_much || !keeps(options)) return program;
     auto none = options.kept;
     for (KeptService& service : none) service.entries = 0;
     auto without = Program::attach(interface, options.attach, options.share, ReplyTable(std::move(none)));
@@ -149,7 +153,9 @@ Port::Port(Interface interface, Program program, umem::Slab& slab, std::uint16_t
 std::expected<std::unique_ptr<Port>, Refusal> Port::open(const PortOptions& options, umem::Slab& slab,
                                                          metrics::Fallbacks& fallbacks) {
     auto interface = find_interface(options.interface);
-    if (!interface) return std::unexpected(Refusal{Refusal::Why::no_interface, interface.error().message});
+    if (!interface)
+        return std::unexpected(
+            Refusal{Refusal::Why::no_interface, interface.error().message, interface.error().unasked});
     const auto queues = queues_of(*interface, options);
     if (!queues) return std::unexpected(queues.error());
     auto program = attach(*interface, options, fallbacks);

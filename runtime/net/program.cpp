@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/net/dispatcher.h"
+#include "runtime/net/shortage.h"
 #include "runtime/net/taken.h"
 
 // The object of bpf-templates/chainio_xdp.bpf.c, put in by embed.cpp.
@@ -33,7 +34,7 @@ Refusal refusal(const std::string& what, int error) {
     const char* remedy = why == Refusal::Why::not_permitted
                              ? ": run as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON"
                              : "";
-    return {why, fmt::format("{}: {}{}", what, std::strerror(error), remedy)};
+    return {why, fmt::format("{}: {}{}", what, std::strerror(error), remedy), lacks_descriptor(error)};
 }
 
 Refusal foreign(const Interface& interface, const AttachedProgram& program) {
@@ -68,7 +69,7 @@ Refusal not_kept(const Interface& interface, int error) {
 // Nothing where nothing is attached. A program that is attached without a dispatcher is not to be replaced.
 std::expected<std::optional<Dispatched>, Refusal> dispatcher_there(const Interface& interface) {
     const auto there = attached_program(interface);
-    if (!there) return std::unexpected(Refusal{Refusal::Why::system, there.error()});
+    if (!there) return std::unexpected(Refusal{Refusal::Why::system, there.error().message, there.error().unasked});
     if (!*there) return std::nullopt;
     auto found = dispatched(interface);
     if (!found) return std::unexpected(foreign(interface, **there));
@@ -246,6 +247,9 @@ std::expected<bool, Refusal> Program::State::share(const Interface& interface, A
     if (!there) return std::unexpected(there.error());
     if (!*there && !wanted) return false;
     claim = Claim::take(interface);
+    if (!claim && lacks_descriptor(errno))
+        return std::unexpected(
+            refusal("cannot ask whether another process of ChainIO has its XDP program there", errno));
     if (!claim)
         return std::unexpected(
             Refusal{Refusal::Why::foreign_program,
@@ -265,6 +269,8 @@ std::expected<bool, Refusal> Program::State::share(const Interface& interface, A
     if (failed != 0 && may_generic) failed = attach_shared(interface, false);
     if (failed == 0) return true;
     unload();
+    if (lacks_descriptor(failed))
+        return std::unexpected(refusal("the XDP program cannot be attached beside those of others", failed));
     if (replies.keeps_any() && (*there || failed == EINVAL)) return std::unexpected(not_kept(interface, failed));
     if (*there) return std::unexpected(not_joined(interface, (*there)->names, failed));
     alone = failed == EOPNOTSUPP ? "the kernel lets no program replace another's function (freplace), or no bpffs is "

@@ -18,6 +18,7 @@ enum class Attach { automatic, native, generic };
 struct Refusal {
     enum class Why { no_interface, foreign_program, not_permitted, unsupported, busy, system } why;
     std::string message;
+    bool shortage = false;  // of descriptors, for the moment: to be tried again
 };
 
 struct ProgramCounters {

@@ -4,6 +4,7 @@
 
 namespace chainio::net {
 
-inline bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS; }
+inline bool lacks_descriptor(int error) { return error == EMFILE || error == ENFILE; }
+inline bool is_shortage(int error) { return lacks_descriptor(error) || error == ENOMEM || error == ENOBUFS; }
 
 }  // namespace chainio::net

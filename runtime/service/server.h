@@ -167,7 +167,8 @@ class Server {
         std::uint64_t last_ns = 0;   // for which the last reply may be on its way then
         unsigned tries = 0;          // left, to open it while its queues are not free yet
         std::uint64_t try_ns = 0;    // when the next of them is due, or the next look
-        bool unread = false;  // what the kernel has told of it could not be asked for: it is to be looked at again
+        bool unread = false;  // what the kernel has told of it could not be asked for, or it could not be opened for
+                              // want of descriptors: it is to be looked at again
         bool unread_addresses = false;  // of that, its addresses, as it was said last
         std::string silent;             // why its driver answers nothing by itself, as it was said last; empty: it does
         bool unheard = false;           // services hear at none of its addresses, as it was said last
@@ -179,7 +180,8 @@ class Server {
     static constexpr std::uint64_t kLettingGo = 1'000'000'000;  // ns, for last replies to leave
     static constexpr unsigned kTries = 250;                     // to take queues that the kernel is about to free
     static constexpr std::uint64_t kTryAgain = 20'000'000;      // ns from one to the next: each loads the program anew
-    static constexpr std::uint64_t kLookAtPeers = 1'000'000'000;  // ns
+    static constexpr std::uint64_t kShortOfDescriptors = 1'000'000'000;  // ns, until it is opened again
+    static constexpr std::uint64_t kLookAtPeers = 1'000'000'000;         // ns
     // What is watched behind them: the news of interfaces' features, and of interfaces.
     std::uint32_t place_of_news() const { return static_cast<std::uint32_t>(interfaces_.size()) * kMostWatched; }
     std::uint32_t place_of_links() const { return place_of_news() + 1; }

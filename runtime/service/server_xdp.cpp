@@ -134,9 +134,15 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.unread = !found && found.error().unasked;
     if (interface.unread)
         return fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", found.error().message));
+    // Nothing tells of it once more: it is as one that was never tried.
+    const auto later = [&](const std::string& message) {
+        interface.unread = true;
+        interface.tried = 0;
+        interface.try_ns = now_ns() + kShortOfDescriptors;
+        fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", message));
+    };
     const auto bound = net::linked_of(options_.address);
-    interface.unread = !bound && bound.error().unasked;
-    if (interface.unread) return;
+    if (!bound && bound.error().unasked) return later(bound.error().message);
     // The same address at another link, or at one that is gone, is another address.
     if (!bound || (bound->link != 0 && found && bound->link != found->index))
         return fallbacks_->note("xdp-not-bound", why_not_bound(interface));
@@ -169,6 +175,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
         interface.try_ns = now_ns() + kTryAgain;
         return;
     }
+    if (!port && port.error().shortage) return later(port.error().message);
     if (!port) return fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", port.error().message));
     interface.port = std::move(*port);
     interface.generation = now_.get();

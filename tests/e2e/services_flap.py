@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Interfaces that come, go and come back under a running daemon: AF_XDP is had again, what becomes of it is said and counted, no frame is lost."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import struct
@@ -151,6 +153,35 @@ def test_changes_without_descriptor(folder, pair):
     server.right("after all of this")
     server.no_frame_is_lost()
     expect("ends", server.stop(), 0)
+
+
+@contextlib.contextmanager
+def with_descriptors(pid, spare):
+    """A process may open so many more, and no others, meanwhile."""
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    free = (number for number in itertools.count() if number not in used)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(itertools.islice(free, spare, None)), limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+
+
+def test_opened_without_descriptors(folder, pair):
+    """An interface that can be asked about, but for which there are too few descriptors, is opened as soon as there are more."""
+    for spare in (2, 4, 9):
+        ip("link", "del", "vb", namespace=pair.there)
+        server = Flapping(folder, pair, "--interface", "vb")
+        lacks = lambda: [line for line in server.said if line.startswith("fallback xdp-refused") and "Too many open files" in line]
+        with with_descriptors(server.process.pid, spare):
+            pair.connect()
+            until(f"it is refused with {spare} descriptors to spare", lacks)
+        server.opened(1)
+        until("its addresses are taken", lambda: all(taken_at(server, address) for address in THERE))
+        print("      " + lacks()[0].strip())
+        server.no_frame_is_lost()
+        expect("ends", server.stop(), 0)
 
 
 def test_counted_without_descriptor(folder, pair):
@@ -408,6 +439,7 @@ def main():
         test_addresses_without_descriptor(folder, pair)
         test_removed(folder, pair)
         test_changes_without_descriptor(folder, pair)
+        test_opened_without_descriptors(folder, pair)
         test_counted_without_descriptor(folder, pair)
         test_two(folder, pair)
         test_comes_later(folder, pair)

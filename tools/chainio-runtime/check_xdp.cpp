@@ -145,7 +145,7 @@ SystemFact interface_fact(const std::string& name) {
     if (!program || *program) {
         fact.state = "limited";
         fact.detail += program ? fmt::format("; the XDP program {} is there", program_text(**program))
-                               : fmt::format("; {}", program.error());
+                               : fmt::format("; {}", program.error().message);
         fact.remedy = kBeside;
     } else if (!interface->up) {
         fact.state = "limited";
@@ -164,7 +164,7 @@ SystemFact programs_fact() {
         interface.name = each->if_name;
         interface.index = each->if_index;
         const auto program = net::attached_program(interface);
-        if (!program) unknown = fmt::format("{} cannot be asked: {}", each->if_name, program.error());
+        if (!program) unknown = fmt::format("{} cannot be asked: {}", each->if_name, program.error().message);
         if (program && *program) found.push_back(fmt::format("{}: {}", each->if_name, program_text(**program)));
     }
     if (found.empty() && !unknown.empty()) return {"XDP programs", "unknown", unknown, ""};
