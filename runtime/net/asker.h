@@ -15,8 +15,7 @@ namespace chainio::net {
 
 class Asker {
   public:
-    explicit Asker(const std::string& name)
-        : fd_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)), error_(fd_ < 0 ? errno : 0) {
+    explicit Asker(const std::string& name) : fd_(any_socket()), error_(fd_ < 0 ? errno : 0) {
         std::strncpy(request_.ifr_name, name.c_str(), IFNAMSIZ - 1);
     }
     Asker(const Asker&) = delete;
@@ -39,6 +38,14 @@ class Asker {
     const ifreq& answer() const { return request_; }
 
   private:
+    // A socket of any kind will do, and a sandbox may leave some kinds only.
+    static int any_socket() {
+        for (const int family : {AF_INET, AF_INET6, AF_UNIX}) {
+            const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+            if (fd >= 0 || (errno != EAFNOSUPPORT && errno != EACCES && errno != EPERM)) return fd;
+        }
+        return -1;
+    }
     int fd_, error_;
     ifreq request_{};
 };

@@ -39,9 +39,9 @@ std::expected<Linked, Unfound> linked_of(const std::string& text) {
         return refuse(
             fmt::format("'{}' is no address; only those of a single link (fe80::1%eth0) name an interface", text));
     Asker asker(name);
-    if (is_shortage(asker.error()))
-        return std::unexpected(
-            Unfound{fmt::format("'{}': cannot ask about the interface: {}", text, std::strerror(asker.error())), true});
+    if (const int why = asker.error(); why != 0)
+        return std::unexpected(Unfound{
+            fmt::format("'{}': cannot ask about the interface: {}", text, std::strerror(why)), is_shortage(why)});
     if (name.size() < IFNAMSIZ && asker.ask(SIOCGIFINDEX))
         found.link = static_cast<unsigned>(asker.answer().ifr_ifindex);
     if (unsigned number = 0; found.link == 0 && !name.empty()) {
