@@ -117,10 +117,12 @@ bool Server::drained() const {
 std::string Server::undrained() const {
     std::vector<std::string> left;
     const auto datagrams = std::ranges::count(datagrams_, true, &Datagram::used);
-    const auto ports = std::ranges::count_if(listeners_, is_open);
-    if (ports != 0) left.push_back(fmt::format("{} ports", ports));
-    if (used_ != 0) left.push_back(fmt::format("{} connections", used_));
-    if (datagrams != 0) left.push_back(fmt::format("{} datagrams", datagrams));
+    const auto count = [&left](std::ptrdiff_t number, const char* what) {
+        if (number != 0) left.push_back(fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"));
+    };
+    count(std::ranges::count_if(listeners_, is_open), "port");
+    count(used_, "connection");
+    count(datagrams, "datagram");
     for (const Interface& each : interfaces_)
         if (each.port != nullptr && !is_over(each)) left.push_back(fmt::format("what {} has to send", each.name));
     return fmt::format("{}", fmt::join(left, ", "));

@@ -363,6 +363,22 @@ def overloaded(server, held):
     expect("standard error says what was shed", {found[2]: int(found[3]) for found in said if found}, {"plain": 10, "lines": 1})
 
 
+def test_given_up(folder):
+    """What waits for a disk that does not answer is given up at the end, and said."""
+    if why := fuse_file.why_not():
+        return print(f"skipped: an end that waits for a read: {why}")
+    for count, words in ((1, "1 port, 1 datagram"), (2, "1 port, 2 datagrams")):
+        with fuse_file.held_file(folder / "a.rows", DATA, HELD * 1000) as held:
+            server = Server(folder)
+            with server.client() as sock:
+                for number in range(count):
+                    sock.send(struct.pack("!I", number) + b"row %d 10 1\n" % HELD)
+                server.wait_for("requests", count)
+                netns.until("it waits for the disk", lambda: held.pages)
+                server.stop()
+            expect("what is given up is said", [line for line in server.said if line.startswith("given up")], [f"given up, as 5 seconds are over: {words}\n"])
+
+
 def test_full_socket(folder):
     """What the kernel had no room for while the daemon was away is counted, and said: each datagram is a request or was dropped."""
     server, sent = Server(folder), 20000
@@ -491,6 +507,7 @@ def main():
         test_varied(folder)
         test_several(folder)
         test_overload(folder, lambda *options: Server(folder, *options))
+        test_given_up(folder)
         test_full_socket(folder)
         test_end(folder)
         test_addresses(folder)
