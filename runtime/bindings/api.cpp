@@ -11,6 +11,7 @@
 #include "compiler/diag/diag.h"
 #include "runtime/bindings/include/chainio.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/wrong_call.h"
 #include "runtime/spec/outcomes.h"
 
 using chainio::engine::Argument;
@@ -19,6 +20,7 @@ using chainio::engine::Engine;
 using chainio::engine::EngineOptions;
 using chainio::engine::FileHandle;
 using chainio::engine::SubmitError;
+using chainio::engine::wrong_call;
 namespace ir = chainio::ir;
 namespace spec = chainio::spec;
 
@@ -206,6 +208,15 @@ void drop_chain(chainio_handle* handle) {
     static_cast<void>(handle->engine->reap(std::span(handle->done).first(1), 1));
 }
 
+int number_of(SubmitError::Kind kind) {
+    switch (kind) {
+        case SubmitError::Kind::full: return EAGAIN;
+        case SubmitError::Kind::bad_chain: return ENOENT;
+        case SubmitError::Kind::bad_argument: break;
+    }
+    return EINVAL;
+}
+
 const ir::Chain* chain_of(const chainio_handle* handle, std::uint32_t chain) {
     if (handle == nullptr) return nullptr;
     const auto& chains = handle->engine->spec().module().chains;
@@ -355,14 +366,12 @@ int chainio_get_param(chainio_handle* handle, uint32_t index, uint32_t param, ch
 int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* args, uint32_t count,
                    uint64_t user_data) {
     return used(handle, [&] {
-        const ir::Chain* called = chain_of(handle, chain);
-        if (called == nullptr || called->mode != ir::ChainMode::call)
-            return fail(handle, ENOENT, "there is no such call chain");
+        const auto refuse = [&](SubmitError error) {
+            return fail(handle, number_of(error.kind), std::move(error.message));
+        };
         // With another count they are not what the caller means by their places.
-        if (count != called->params.size())
-            return fail(handle, EINVAL,
-                        "chain '" + called->name + "' takes " + std::to_string(called->params.size()) +
-                            " arguments, not " + std::to_string(count));
+        if (auto wrong = wrong_call(handle->engine->spec().module(), chain, count)) return refuse(std::move(*wrong));
+        const ir::Chain* called = chain_of(handle, chain);
         if (args == nullptr && count != 0) return fail(handle, EINVAL, "args must not be NULL");
         const auto wrong = [&](std::uint32_t i, const std::string& why) {
             return fail(handle, EINVAL,
@@ -384,12 +393,7 @@ int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* ar
             }
         }
         auto submitted = handle->engine->submit(chain, handle->args, user_data);
-        if (submitted) return 0;
-        const auto kind = submitted.error().kind;
-        const int error = kind == SubmitError::Kind::full        ? EAGAIN
-                          : kind == SubmitError::Kind::bad_chain ? ENOENT
-                                                                 : EINVAL;
-        return fail(handle, error, std::move(submitted.error().message));
+        return submitted ? 0 : refuse(std::move(submitted.error()));
     });
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/owners.h"
+#include "runtime/engine/wrong_call.h"
 
 namespace chainio::engine {
 namespace {
@@ -49,9 +50,7 @@ std::uint32_t Engine::take_first(List& list) {
 
 std::expected<void, SubmitError> Engine::submit(std::uint32_t chain_index, std::span<const Argument> args,
                                                 std::uint64_t user_data) {
-    if (chain_index >= module_.chains.size() || module_.chains[chain_index].mode != ir::ChainMode::call) {
-        return std::unexpected(SubmitError{SubmitError::Kind::bad_chain, "there is no such call chain"});
-    }
+    if (auto wrong = wrong_call(module_, chain_index, args.size())) return std::unexpected(std::move(*wrong));
     if (live_ >= options_.in_flight || free_flights_.head == kNoIndex) {
         return std::unexpected(
             SubmitError{SubmitError::Kind::full,
@@ -112,11 +111,6 @@ void Engine::start(std::uint32_t index) {
 
 std::expected<void, SubmitError> Engine::bind_arguments(std::uint32_t index, const ir::Chain& chain,
                                                         std::span<const Argument> args) {
-    if (args.size() != chain.params.size()) {
-        return std::unexpected(SubmitError{SubmitError::Kind::bad_argument,
-                                           "chain '" + chain.name + "' takes " + std::to_string(chain.params.size()) +
-                                               " arguments, not " + std::to_string(args.size())});
-    }
     cio_io& io = *flights_[index].io;
     const ir::IoLayout& layout = spec_->artifact().layout;
     std::uint32_t* files = &flight_files_[index * files_per_flight_];
