@@ -221,6 +221,13 @@ Value Checker::literal(const ast::Expr& e, const ast::IntLit& n) {
     return v;
 }
 
+// How what other languages name so is written here.
+std::optional<std::string> foreign_word_hint(const std::string& name) {
+    if (name == "not") return "`not` is written `!`: `!(a == b)`";
+    if (parse_scalar(name)) return "a cast stands behind its value: `x as " + name + "`";
+    return std::nullopt;
+}
+
 Value Checker::unknown(const ast::Name& name) {
     failed_ = true;
     if (name.text.empty() || (env_.scope && env_.scope->is_broken(name.text))) return {};
@@ -237,8 +244,7 @@ Value Checker::unknown(const ast::Name& name) {
     if (env_.chain && call_notes_.empty() && is_of_other_step(*env_.chain, name)) return {};
     error(unknown_name, name.span, "there is no `" + name.text + "` here",
           suggestion(name.text, visible_names(),
-                     parse_scalar(name.text) ? "a cast stands behind its value: `x as " + name.text + "`"
-                                             : "declare it with `let`, or check its spelling"));
+                     foreign_word_hint(name.text).value_or("declare it with `let`, or check its spelling")));
     return {};
 }
 

@@ -182,5 +182,6 @@ struct Scalar {
     enum class Order : std::uint8_t { none, little, big } order = Order::none;
 };
 std::optional<Scalar> parse_scalar(std::string_view name);
+std::optional<std::string> foreign_word_hint(const std::string& name);
 
 }  // namespace chainio::sema

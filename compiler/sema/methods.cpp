@@ -92,7 +92,7 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
     names.insert(names.end(), kFunctions.begin(), kFunctions.end());
     for (auto& chain : names_of(*env_.scope, SymbolKind::chain)) names.push_back(chain);
     error(unknown_function, n.callee.span, "there is no function `" + name + "`",
-          suggestion(name, names, "declare it: `fn " + name + "(…) = …`"));
+          suggestion(name, names, foreign_word_hint(name).value_or("declare it: `fn " + name + "(…) = …`")));
     return {};
 }
 

@@ -228,6 +228,8 @@ bool in_condition(const Failure& f) {
     return false;
 }
 
+constexpr std::string_view not_hint = "`not` is written `!`: `!(a == b)`";
+
 // Words that other languages have, before the failure or at it.
 std::optional<std::string> foreign_word(const Failure& f, const SyntaxToken& token, std::string_view before) {
     struct Row {
@@ -240,7 +242,7 @@ std::optional<std::string> foreign_word(const Failure& f, const SyntaxToken& tok
     static constexpr std::string_view functions = "functions are `fn name(a, b) = expression`";
     static constexpr std::array rows = {Row{"and", "`and` is written `&&`", true},
                                         Row{"or", "`or` is written `||`", true},
-                                        Row{"not", "`not` is written `!`: `!(a == b)`"},
+                                        Row{"not", not_hint},
                                         Row{"switch", "write `match value { 1, 2 { … } else { … } }`"},
                                         Row{"while", loops},
                                         Row{"loop", loops},
@@ -275,9 +277,13 @@ std::optional<std::string> foreign_sign(const Failure& f, const SyntaxToken& tok
         return "a loop is `for i in range(lo, hi) { … }`, from `lo` up to, and without, `hi`";
     if (token.type != P::COLON || !f.expects(P::ASSIGN)) return std::nullopt;
     const std::string name(before.text);
-    if (rule == P::RuleLetStmt)
+    if (rule == P::RuleLetStmt) {
+        static constexpr std::array scalars = {"u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "bool"};
+        const bool is_type = std::ranges::find(scalars, next.text) != scalars.end();
+        const std::string type(is_type ? next.text : "u64");
         return "a `let` has the type of its value: `let " + name + " = …`; a variable may name one: `var " + name +
-               ": u64 = …`";
+               ": " + type + " = …`";
+    }
     if (rule == P::RuleActStmt) return std::nullopt;
     return "a name has the type of its value: `" + name + " = …`";
 }
@@ -295,6 +301,10 @@ std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens)
         return "bytes have a bound: `bytes(max N)`, or `bytes(N)` for N of them";
     if (token.text == "-" && f.token == 0) return "this looks like YAML; the name of such a file ends in `.yaml`";
     if (auto word = foreign_word(f, token, before.text)) return word;
+    // `let m = not k`: a name, and behind it another statement.
+    const Failure::Frame* inner = f.frames.empty() ? nullptr : &f.frames.front();
+    if (inner && inner->rule == P::RuleActStmt && inner->start > 0 && tokens[inner->start - 1].text == "not")
+        return std::string(not_hint);
     const bool is_parameter = !f.frames.empty() && f.frames.front().rule == P::RuleChainDecl && f.expects(P::RPAREN) &&
                               is_word_token(token) && is_word_token(before);
     if (is_parameter && diag::nearest(before.text, {"file"})) return "did you mean `file`?";
