@@ -158,7 +158,7 @@ def test_quiet(folder):
         for how, more in (("started beside its program", []), ("started before it", ["--in-flight", "8"])):
             trace = folder.path / "quiet.trace"
             command = ["strace", "-f", "-o", trace, "-e", "trace=prctl", CHAINIO, "run", "--spec", "good.chain", *options, *more, "--", PYTHON, "-c", PATIENT, "a.note"]
-            p = subprocess.Popen(command, env=folder.environment, cwd=folder.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            p = folder.launch(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
             until(p.stdout, "ready")
             p.stdin.write("open\n")
             until(p.stdout, "opened")
@@ -212,8 +212,7 @@ def test_follow_earlier(folder, spec):
         reading, writing = os.pipe()
         rest = f"sleep 1000 & echo $!; (read line <&{reading}; cat a.note > out) & echo $$; exit 4"
         command = ["sh", "-c", shell, "sh", *folder.command([*spec, "--quiet", "--follow"], ["sh", "-c", rest])]
-        with subprocess.Popen(command, env=folder.environment, cwd=folder.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
-                              pass_fds=[reading]) as p:
+        with folder.launch(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True, pass_fds=[reading]) as p:
             os.close(reading)
             try:
                 last = pathlib.Path("/proc", p.stdout.readline().strip(), "comm")

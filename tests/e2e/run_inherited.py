@@ -268,8 +268,7 @@ def test_privileges(folder, spec):
     script = ["sh", "-c", "grep -E '^Cap(Prm|Amb)' /proc/self/status; read line; cat *.note > /dev/null; echo; read line"]
     for prefix, words in (([], "root"), (handed_on, "who has them by its parent")):
         plain = subprocess.run([*prefix, *script], cwd=folder.path, input=b"\n\n", capture_output=True, timeout=runs.LONGEST).stdout
-        run = subprocess.Popen([*prefix, *folder.command([*spec, "--quiet"], script)], env=folder.environment, cwd=folder.path,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        run = folder.launch([*prefix, *folder.command([*spec, "--quiet"], script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         expect(f"{words}: the program has what it has without chainio", run.stdout.readline() + run.stdout.readline() + b"\n", plain)
         # The kernel takes it from who gets a privilege that whoever executed it had not.
         leaves_core = subprocess.run([*prefix, *folder.command([*spec, "--quiet"], [sys.executable, "-c", "import ctypes; print(ctypes.CDLL(None).prctl(3))"])],

@@ -15,6 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
+import started
 from runs import CHAINIO, drop_from_memory, expect
 
 KIB, SMALL, LARGE = 1024, 12 * 1024, 512 * 1024
@@ -138,8 +139,7 @@ class Program:
         self.summary.unlink(missing_ok=True)
         asked = ["--spec", "std/http.chain", "--param", f"PORT={port}", "--param", f"docroot={seen_root or root}/**", "--json", "--summary", self.summary, *options]
         command = [*before, *folder.command(asked, [sys.executable, *words, folder.path / "program.py", port, root])]
-        self.process = subprocess.Popen([str(word) for word in command], env=environment or folder.environment, cwd=folder.path, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = folder.launch(command, env=environment or folder.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.inside = ["nsenter", "-m", "-r", "-t", str(self.process.pid)] if before else []
         self.environment = environment or folder.environment
         self.hear()
@@ -281,7 +281,7 @@ def test_pipe_untouched(folder, root):
     os.mkfifo(root / "quiet")
     program = Program(folder, root, options=["--no-gate"])
     expect("pipe: the program begins its fetches itself", begins_itself(program, files), True)
-    writer = subprocess.Popen([sys.executable, "-c", "import sys; print(flush=True); open(sys.argv[1], 'wb')", root / "quiet"], stdout=subprocess.PIPE)
+    writer = started.start([sys.executable, "-c", "import sys; print(flush=True); open(sys.argv[1], 'wb')", root / "quiet"], stdout=subprocess.PIPE)
     writer.stdout.readline()
     netns.until("the writer waits for a reader", lambda: pathlib.Path(f"/proc/{writer.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S")
     program.say("keep", "quiet")

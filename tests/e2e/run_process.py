@@ -14,6 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
+import started
 from runs import CHAINC, CHAINIO, expect
 
 SPEC = """param files notes = "*.note"
@@ -480,7 +481,7 @@ def test_piped_spec(folder):
         os.close(reader)
         expect("a pipe", (done, summary), right if said is None else lambda r, name=f"/dev/fd/{reader}": r[0].returncode == 1 and r[0].stderr.decode().startswith(name + said))
     os.mkfifo(folder.path / "named")
-    writer = subprocess.Popen(["sh", "-c", "cat piped.chain > named"], cwd=folder.path)
+    writer = started.start(["sh", "-c", "cat piped.chain > named"], cwd=folder.path)
     expect("a pipe with a name", folder.summarized(["--spec", "named"], ["cat", "a.note"]), right)
     expect("  whose writer is done", writer.wait(timeout=runs.LONGEST), 0)
 
@@ -496,7 +497,7 @@ def test_top(folder, spec):
                (0, ["ahead"], ["notes"]))
     done = subprocess.run([CHAINIO, "top", str(p.pid), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
     expect("as a table", (done.returncode, done.stdout), lambda r: r[0] == 0 and f"chainio run {p.pid}: " in r[1] and "ahead" in r[1] and "notes" in r[1])
-    watch = subprocess.Popen([CHAINIO, "top", str(p.pid), "--interval", "0.1"], stdout=subprocess.PIPE, text=True)
+    watch = started.start([CHAINIO, "top", p.pid, "--interval", "0.1"], stdout=subprocess.PIPE, text=True)
     expect("live, page after page", [until(watch.stdout, "chainio run") for _ in range(3)], lambda pages: all(f"chainio run {p.pid}" in page for page in pages))
     p.communicate("\n", timeout=runs.LONGEST)
     expect("until the run has ended", (until(watch.stdout, "the run has ended"), watch.wait(runs.LONGEST)), ("the run has ended", 0))

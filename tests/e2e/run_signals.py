@@ -163,8 +163,7 @@ def test_locks(folder, spec):
     """A lock that chainio's process has had before it was chainio."""
     (folder.path / "lock").touch()
     first = "import fcntl, os, sys; f = open('lock', 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); os.set_inheritable(f.fileno(), True); os.execv(sys.argv[1], sys.argv[1:])"
-    p = subprocess.Popen([PYTHON, "-c", first, *folder.command([*spec, "--quiet"], ["./tells"])], env=folder.environment, cwd=folder.path, stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, bufsize=0)
+    p = folder.launch([PYTHON, "-c", first, *folder.command([*spec, "--quiet"], ["./tells"])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     p.stdout.readline()
     second = "import fcntl; fcntl.lockf(open('lock', 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     expect("a lock is kept", subprocess.run([PYTHON, "-c", second], cwd=folder.path, capture_output=True).returncode, 1)
@@ -175,7 +174,7 @@ def test_locks(folder, spec):
 def test_lock_by_standard_error(folder, spec):
     """Which is kept, while standard output, another opening of the file, is not."""
     first = "import fcntl, os, sys\nfor n in (1, 2):\n os.close(n)\n os.set_inheritable(os.open('lock', os.O_RDWR | os.O_CREAT), True)\nfcntl.lockf(2, fcntl.LOCK_EX)\nos.execv(sys.argv[1], sys.argv[1:])"
-    p = subprocess.Popen([PYTHON, "-c", first, *folder.command([*spec, "--quiet"], ["cat", "a.note", "-"])], env=folder.environment, cwd=folder.path, stdin=subprocess.PIPE)
+    p = folder.launch([PYTHON, "-c", first, *folder.command([*spec, "--quiet"], ["cat", "a.note", "-"])], stdin=subprocess.PIPE)
     seen = is_seen(p)
     second = "import fcntl; fcntl.lockf(open('lock', 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     expect("a lock by standard error is kept", (seen, subprocess.run([PYTHON, "-c", second], cwd=folder.path, capture_output=True).returncode), (True, 1))

@@ -17,6 +17,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
+import started
 from runs import CHAINIO, expect
 
 SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for 4KiB }\n'
@@ -82,7 +83,7 @@ def watching(run, full=False):
     resize(terminal, 24, 200)
     if full:
         fill(side)
-    top = subprocess.Popen([CHAINIO, "top", str(run.pid), "--interval", "3600"], stdin=side, stdout=side, stderr=side)
+    top = started.start([CHAINIO, "top", str(run.pid), "--interval", "3600"], stdin=side, stdout=side, stderr=side)
     try:
         yield top, terminal
     finally:
@@ -161,7 +162,7 @@ def test_another_user():
     if os.geteuid() != 0:
         print("skipped: another user's process: only root can start one")
         return
-    with subprocess.Popen(["sleep", str(runs.LONGEST)], user=65534, group=65534, extra_groups=[]) as other:
+    with started.start(["sleep", runs.LONGEST], user=65534, group=65534, extra_groups=[]) as other:
         for who, remedy in ((["--bounding-set=-all", "--inh-caps=-all"], ", as it lacks a capability"),
                             (["--reuid=65533", "--regid=65533", "--clear-groups"], "; be the user that started it, or root")):
             done = subprocess.run(["setpriv", *who, CHAINIO, "top", str(other.pid), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)

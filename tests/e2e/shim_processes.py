@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
 from shim import BUILD, LIBRARY, Checks, Server, environment, summary  # noqa: E402
 
 SITES = BUILD / "bin" / "chainio-sites"
@@ -462,7 +463,7 @@ int main(int n, char** a) {
     while (fgets(b, 99, stdin)) { for (int i = atoi(b); i > 0; --i) CHECK(pread(f, b + 100, 8, 16) == 8); puts("done"); }
 }""")
     with Server(checks.folder, classes=["*.idx"]) as server:
-        child = subprocess.Popen([program], cwd=data, env=environment(server.region), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        child = started.start([program], cwd=data, env=environment(server.region), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
         def reads(count):
             child.stdin.write(f"{count}\n")
@@ -495,7 +496,7 @@ int main(int n, char** a) {
 def killed(checks, data, program):
     """A server that was killed leaves a program that goes on."""
     server = Server(checks.folder, classes=["*.idx"]).__enter__()
-    child = subprocess.Popen([program], cwd=data, env=environment(server.region), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = started.start([program], cwd=data, env=environment(server.region), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     server.process.send_signal(signal.SIGKILL)
     server.process.wait()
     out, _ = child.communicate("20000\n")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import started  # noqa: E402
 from netns import held_port  # noqa: E402
 from shim import UNSEEN_CLOSE, Checks, Server, environment, summary  # noqa: E402
 
@@ -316,7 +317,7 @@ def main():
                     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                     listener.bind(("127.0.0.1", port))
                     listener.listen()
-                    child = subprocess.Popen([program, str(i), str(port)], env=environment(server.region), stderr=subprocess.PIPE)
+                    child = started.start([program, i, port], env=environment(server.region), stderr=subprocess.PIPE)
                     with listener.accept()[0] as peer:
                         peer.sendall(b"answer")
                         done = subprocess.CompletedProcess([], child.wait(), stderr=child.stderr.read())

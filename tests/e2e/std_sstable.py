@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import started  # noqa: E402
 from chains import BUILD, Run, finish, skip  # noqa: E402
 from spec_functions import crc32c  # noqa: E402
 
@@ -23,8 +24,8 @@ class Table:
     """Drives a writer program of tests/fixtures: puts, deletes, one table file, then the owner's answers."""
     def __init__(self, run, program, arguments):
         self.folder = run.folder / f"{program}-{'-'.join(arguments)}"
-        self.process = subprocess.Popen([str(BUILD / "tests" / program), str(self.folder), *arguments], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = started.start([BUILD / "tests" / program, self.folder, *arguments], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)
         self.path = None
 
     def write(self, lines):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import started  # noqa: E402
 from chains import BUILD, ROOT, Run, finish  # noqa: E402
 from netns import until  # noqa: E402
 
@@ -200,7 +201,7 @@ def written_to(run):
     done = subprocess.run(command, capture_output=True, text=True)
     run.same("locked", (done.returncode, done.stderr),
              (3, f"chainio store: {database}: another program has it locked, for 5 seconds by now; try again when that has written\n"))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
+    with started.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
         until("it has opened the database", lambda: waiting.poll() is not None or opened(waiting.pid, database))
         db.execute("COMMIT")
         said = waiting.communicate()[1]
@@ -330,7 +331,7 @@ def long_values(run, rng):
 def memory(run):
     """That lines may be long costs nothing where they are short."""
     command = [str(BUILD / "bin" / "chainio"), "store", "build", str(run.folder / "short.store"), "--from", "-", "--memory", "64KiB"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as built:
+    with started.start(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as built:
         for number in range(20000):
             built.stdin.write(b"key%d\t%s\n" % (number, b"v" * 400))
         built.stdin.flush()  # all but what a pipe holds has been read
@@ -491,7 +492,7 @@ def meanwhile(run):
         path.unlink(missing_ok=True)
         if before is not None:
             path.write_bytes(before)
-        build = subprocess.Popen([str(BUILD / "bin" / "chainio"), "store", "build", str(path), "--from", str(pipe)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        build = started.start([BUILD / "bin" / "chainio", "store", "build", path, "--from", pipe], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         with open(pipe, "wb") as rows:
             # More than a pipe and a reader keep: it reads rows by then, and has looked at the place before.
             rows.write(b"".join(b"%d\t%s\n" % (number, b"x" * 60000) for number in range(100)))

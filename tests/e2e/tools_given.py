@@ -193,7 +193,7 @@ def test_store_input(folder):
         (folder / "marked").write_bytes(text)
         done = build(folder / "m", "--from", folder / "marked", "--allow-empty")
         expect(f"{text}", done, lambda r, items=items: (r[0] == 1) if items is None else r[0] == 0 and f"{items} item" in r[1])
-    with subprocess.Popen([BUILD / "bin" / "chainio", "store", "build", folder / "p", "--from", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as pieces:
+    with started.start([BUILD / "bin" / "chainio", "store", "build", folder / "p", "--from", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as pieces:
         for byte in mark + b"k\tv\n":
             pieces.stdin.write(bytes([byte]))
         out, _ = pieces.communicate(timeout=60)

@@ -8,6 +8,8 @@ import time
 import urllib.error
 import urllib.request
 
+import started
+
 CONFIG = """<yandex>
   <logger><level>warning</level><log>{folder}/server.log</log><errorlog>{folder}/error.log</errorlog></logger>
   <http_port>{port}</http_port>
@@ -64,8 +66,8 @@ class Server:
             self.port = free_port()
             (self.folder / "config.xml").write_text(CONFIG.format(folder=self.folder, port=self.port))
             words = [*self.prefix, program(), f"--config-file={self.folder}/config.xml"]
-            self.process = subprocess.Popen(list(map(str, words)), cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.process = started.start(words, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             if self.answers():
                 return self
             self.stop()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 import netns
+import started
 
 SYSTEMD = next((path for path in ("/usr/lib/systemd/systemd", "/lib/systemd/systemd") if os.access(path, os.X_OK)), None)
 UNSHARED = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--cgroup", "--uts", "--ipc", "--mount-proc"]
@@ -67,7 +68,7 @@ class Manager:
         inside = ["nsenter", f"--net=/run/netns/{network}"]
         words = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', self.group, *inside, *UNSHARED, "sh", "-c", script]
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = started.start(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def __enter__(self):
         try:

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import runs
+import started
 
 LONGEST = 120  # seconds that a start, a query or a stop may take on a loaded machine
 # PostgreSQL refuses to run as root. In a user namespace in which we are somebody else it runs, and reads what we may read.
@@ -68,7 +69,7 @@ class Server:
         self.log = cluster.sockets / "log"
         words = [*AS_SOMEBODY, *map(str, prefix), *command("postgres", "-D", cluster.data)]
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+            self.process = started.start(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
 
     def __enter__(self):
         ready = command("pg_isready", "-q", "-h", self.cluster.sockets)

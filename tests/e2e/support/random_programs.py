@@ -11,7 +11,9 @@ import socket
 import stat
 import subprocess
 
+import started
 from chains import BUILD, ROOT, skip
+from runs import take_back
 
 PROGRAM = BUILD / "bin" / "chainio-random-program"
 CHAINIO = BUILD / "bin" / "chainio"
@@ -150,8 +152,7 @@ def fresh(path):
 
 def execute(words, **options):
     """Exit code and output; a program that hangs is ended and says so."""
-    process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               start_new_session=True, **options)
+    process = started.start(words, end_by=take_back, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **options)
     try:
         output = process.communicate(timeout=240)[0]
     except subprocess.TimeoutExpired:

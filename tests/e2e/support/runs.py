@@ -5,17 +5,21 @@ import json
 import mmap
 import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import tempfile
 import time
 
-import ending  # noqa: F401
+import started
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 CHAINIO, CHAINC = str(BUILD / "bin" / "chainio"), str(BUILD / "bin" / "chainc")
 MAP_LOCKED = 0x2000  # of Linux on x86 and ARM
 LONGEST = 120  # seconds that anything here may take on a loaded machine
+TO_END = 10  # seconds for a run whose program was killed
+OURS = "chainio", "chainio-run", "chainio-server"  # processes of a run besides the program's
 failures = 0
 
 
@@ -63,6 +67,7 @@ class Folder:
         self.beneath = beneath
 
     def __enter__(self):
+        self.launched = []
         self.made = tempfile.TemporaryDirectory(prefix="chainio-run-", dir=self.beneath)
         self.path = pathlib.Path(self.made.name)
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.path / "cache")}
@@ -71,17 +76,26 @@ class Folder:
         return self
 
     def __exit__(self, *_):
+        for process in self.launched:
+            take_back(process)
         self.made.cleanup()
 
     def command(self, options, program):
         return [CHAINIO, "run", *map(str, options), "--", *map(str, program)]
 
-    def start(self, options, program, **more):
-        return subprocess.Popen(self.command(options, program), env=self.environment, cwd=self.path, **more)
+    def launch(self, command, **more):
+        """As subprocess.Popen, of what is or becomes `chainio run`: it ends before the folder does."""
+        self.launched.append(started.start(command, end_by=take_back, **{"env": self.environment, "cwd": self.path, **more}))
+        return self.launched[-1]
 
-    def run(self, options, program, **more):
-        more = {"stdin": subprocess.DEVNULL, **more} if "input" not in more else more
-        return subprocess.run(self.command(options, program), env=self.environment, cwd=self.path, capture_output=True, timeout=LONGEST, **more)
+    def start(self, options, program, **more):
+        return self.launch(self.command(options, program), **more)
+
+    def run(self, options, program, input=None, **more):
+        given = {"stdin": subprocess.DEVNULL if input is None else subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+        with self.start(options, program, **given) as process:
+            out, err = process.communicate(input, timeout=LONGEST)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def summarized(self, options, program, **more):
         """The run, and what its JSON summary says."""
@@ -134,6 +148,31 @@ def left_overs(pid):
     return [str(found) for base in bases if base.is_dir() for found in base.glob(f"chainio-run.{pid}.*")]
 
 
+def take_back(process):
+    """Kills a run's program, behind which chainio takes back what it has made and ends; and chainio itself where that is not all that it waits for."""
+    end = time.monotonic() + TO_END
+    while process.poll() is None and time.monotonic() < end:
+        names = {pid: name_of(pid) for pid in (*started.below(process.pid), process.pid)}
+        if not set(OURS) & set(names.values()):
+            break
+        for pid in [pid for pid, name in names.items() if name not in OURS and pid != process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+    started.end(process)
+    if process.returncode == -signal.SIGKILL:
+        for path in left_overs(process.pid):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def name_of(pid):
+    """Empty: it has ended."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    return ""
+
+
 def children_of(pid):
     """(number, name) of each child of its first thread."""
     try:
@@ -141,10 +180,8 @@ def children_of(pid):
     except OSError:  # it has ended
         numbers = []
     for number in numbers:
-        try:
-            yield int(number), pathlib.Path(f"/proc/{number}/comm").read_text().rstrip("\n")
-        except OSError:
-            continue
+        if name := name_of(number):
+            yield int(number), name
 
 
 def servers_of(pid):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-import ending  # noqa: F401
+import started
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -43,7 +43,7 @@ class Server:
         self.plan, self.events, self.end = plan, [], None
 
     def __enter__(self):
-        self.process = subprocess.Popen([SERVER, self.region], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = started.start([SERVER, self.region], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.process.stdin.write(json.dumps(self.plan) + "\n")
         self.process.stdin.flush()
         if self.process.stdout.readline() != "ready\n":

@@ -13,14 +13,15 @@ import ending  # noqa: F401
 class Started(subprocess.Popen):
     def __exit__(self, error, *rest):
         if error is not None:
-            end(self)  # it would be waited for, and nobody would hear of the error
+            self.end_by(self)  # it would be waited for, and nobody would hear of the error
         return super().__exit__(error, *rest)
 
 
-def start(words, **options):
-    """As subprocess.Popen; what still runs when the script ends is killed, and what still runs when its `with` fails."""
+def start(words, end_by=None, **options):
+    """As subprocess.Popen; what still runs when the script ends is killed, and what still runs when its `with` fails: by `end_by`, or as `end` does it."""
     process = Started([str(word) for word in words], **options)
-    atexit.register(end, process)
+    process.end_by = end_by or end
+    atexit.register(process.end_by, process)
     return process
 
 
