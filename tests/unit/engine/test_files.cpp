@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <random>
+#include <string>
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/owners.h"
@@ -21,20 +23,24 @@
 namespace chainio::engine::test {
 namespace {
 
+// Beside the test program: /tmp may be a tmpfs, which has no device to read from. It has no name there for longer than
+// a moment, so that nothing of it is left whatever ends this process.
 class DiskFile {
   public:
     explicit DiskFile(const std::vector<std::uint8_t>& bytes) {
-        // Beside the test program: /tmp may be a tmpfs, which has no device to read from.
-        char path[] = "chainio-engine-XXXXXX";
-        const int fd = mkstemp(path);
-        EXPECT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
-        close(fd);
-        path_ = path;
+        std::string made = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "chainio-engine-XXXXXX";
+        fd_ = mkostemp(made.data(), O_CLOEXEC);
+        EXPECT_EQ(unlink(made.c_str()), 0);
+        EXPECT_EQ(write(fd_, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+        path_ = "/proc/self/fd/" + std::to_string(fd_);
     }
-    ~DiskFile() { unlink(path_.c_str()); }
+    ~DiskFile() { close(fd_); }
+    DiskFile(const DiskFile&) = delete;
+    DiskFile& operator=(const DiskFile&) = delete;
     const std::string& path() const { return path_; }
 
   private:
+    int fd_ = -1;
     std::string path_;
 };
 
