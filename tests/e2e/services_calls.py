@@ -188,25 +188,27 @@ def sleeps(server):
     return int(status(server, "voluntary_ctxt_switches"))
 
 
-def falls_asleep(server, slept):
-    netns.until("the daemon sleeps again", lambda: sleeps(server) > slept)
+def sleeps_meanwhile(server, sock):
+    """How often it sleeps between requests, which replies to them are wrong, and the longest time in seconds from a reply to the next."""
+    wrong, before, longest, last = [], sleeps(server), 0, time.monotonic()
+    for number in range(SPUN):
+        if ask(sock, number, len(row(number))) != row(number):
+            wrong.append(number)
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+    return sleeps(server) - before, wrong, longest
 
 
 def test_spinning(folder, pair):
     """A daemon that does not look for long sleeps between requests; one that looks for longer than anything takes does not, nor amid them."""
-    for spin_us, before_each, holds in ((0, falls_asleep, lambda slept: slept >= SPUN), (1_000_000, lambda server, slept: None, lambda slept: slept <= SPUN // 10)):
+    for spin_us, holds in ((0, lambda slept: slept >= SPUN), (1_000_000, lambda slept: slept <= SPUN // 10)):
         server = OnVeth(folder, pair, "--spin", spin_us)
-        sock, wrong = server.client(pair, "sockets", "udp"), []
-        last = sleeps(server)
-        ask(sock, 0, len(row(0)))
-        before_each(server, last)
-        before = sleeps(server)
-        for number in range(SPUN):
-            last = sleeps(server)
-            if ask(sock, number, len(row(number))) != row(number):
-                wrong.append(number)
-            before_each(server, last)  # a busy machine may have the next request there before it looks
-        slept = sleeps(server) - before
+        sock = server.client(pair, "sockets", "udp")
+        sleeps_meanwhile(server, sock)  # so that what is done once has been done
+        for _ in runs.tries():
+            slept, wrong, longest = sleeps_meanwhile(server, sock)
+            # A busy machine may have the next request there before it looks, or keep this script from asking for as long as it looks.
+            if holds(slept) if spin_us == 0 else longest < 1:
+                break
         sock.close()
         expect(f"--spin {spin_us}: {SPUN} replies are right", wrong, [])
         print(f"      slept {slept} times")
