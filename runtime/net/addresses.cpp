@@ -21,7 +21,7 @@ namespace chainio::net {
 namespace {
 
 constexpr std::size_t kRoom = 32768;  // of what the kernel says at once
-constexpr Address kIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr Address kMappedIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 bool ask_for_all(const RouteSocket& socket) {
     struct {
@@ -52,7 +52,7 @@ std::optional<Address> address_in(const nlmsghdr* message) {
     }
     if (own == nullptr) own = other;
     if (own == nullptr || !is_usable(flags)) return std::nullopt;
-    Address address = bytes == 4 ? kIpv4 : Address{};
+    Address address = bytes == 4 ? kMappedIpv4 : Address{};
     std::memcpy(address.data() + address.size() - bytes, own, bytes);
     return address;
 }
@@ -63,7 +63,7 @@ void add_broadcasts(const nlmsghdr* message, std::vector<Address>& found) {
     const auto* about = static_cast<const ifaddrmsg*>(NLMSG_DATA(message));
     if (about->ifa_family != AF_INET) return;
     const auto add = [&](const void* bytes) {
-        Address address = kIpv4;
+        Address address = kMappedIpv4;
         std::memcpy(address.data() + 12, bytes, 4);
         if (std::ranges::find(found, address) == found.end()) found.push_back(address);
     };
