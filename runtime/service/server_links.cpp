@@ -41,9 +41,10 @@ void Server::look_at_link(std::uint32_t index, const net::LinkChanges& changes) 
     if (interface.port == nullptr) {
         const auto found = net::find_interface(interface.name);
         interface.unread = !found && found.error().unasked;
-        // Nobody knows whether it was down meanwhile, after which it is tried once more.
-        if (interface.unread) interface.tried = 0;
-        if (interface.unread) return;
+        if (interface.unread) {
+            interface.tried = 0;  // nobody knows whether it was down meanwhile, after which it is tried once more
+            return;
+        }
         const unsigned up = net::up_as(found);
         const bool other = up != interface.tried;
         if (other && up != 0 && !draining_ && any_by_xdp()) return open_interface(index, kTries);

@@ -131,9 +131,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
     interface.tries = 0;
     const auto found = net::find_interface(interface.name);
     interface.tried = net::up_as(found);
-    interface.unread = !found && found.error().unasked;
-    if (interface.unread)
-        return fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", found.error().message));
+    interface.unread = false;
     // Nothing tells of it once more: it is as one that was never tried.
     const auto later = [&](const std::string& message) {
         interface.unread = true;
@@ -141,6 +139,7 @@ void Server::open_interface(std::uint32_t index, unsigned tries) {
         interface.try_ns = now_ns() + kShortOfDescriptors;
         fallbacks_->note("xdp-refused", fmt::format("{}; served via uring", message));
     };
+    if (!found && found.error().unasked) return later(found.error().message);
     const auto bound = net::linked_of(options_.address);
     if (!bound && bound.error().unasked) return later(bound.error().message);
     // The same address at another link, or at one that is gone, is another address.
