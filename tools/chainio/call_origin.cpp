@@ -59,14 +59,14 @@ std::optional<testing::Origin> origin_of_call(const std::shared_ptr<const spec::
     return testing::origin_of(spec->module(), *outcome, ended, "");
 }
 
-std::string origin_json(const testing::Origin& origin) {
+nlohmann::ordered_json origin_json(const testing::Origin& origin) {
     nlohmann::ordered_json json;
     if (!origin.step.empty()) json["step"] = origin.step;
     if (!origin.place.empty()) json["place"] = diag::escaped(origin.place);
     json["reads"] = origin.reads;
     if (origin.last)
         json["last_read"] = {{"file", origin.last->file}, {"at", origin.last->at}, {"for", origin.last->length}};
-    return json.dump();
+    return json;
 }
 
 }  // namespace chainio::tool

@@ -1,6 +1,7 @@
 // Where a run of `chainio call` has ended that did not end with ok.
 #pragma once
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,6 @@ namespace chainio::tool {
 std::optional<testing::Origin> origin_of_call(const std::shared_ptr<const spec::Loaded>& spec, std::uint32_t chain,
                                               std::span<const Value> values, std::span<const std::string> paths,
                                               const Result& result);
-std::string origin_json(const testing::Origin& origin);
+nlohmann::ordered_json origin_json(const testing::Origin& origin);
 
 }  // namespace chainio::tool

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <nlohmann/json.hpp>
 
 #include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
@@ -224,7 +225,7 @@ class Call {
         std::optional<testing::Origin> origin;
         if (result.outcome != CIO_OK && (options_.json || !options_.quiet))
             origin = origin_of_call(spec_, chain_index_, values_, paths_, result);
-        print(result, nullptr, origin ? origin_json(*origin) : "");
+        print(result, nullptr, origin ? &*origin : nullptr);
         if (result.outcome == CIO_OK || options_.json) return {};
         std::string meaning = "the chain's own word";
         if (result.outcome < spec::outcomes().size()) meaning = spec::outcomes()[result.outcome].meaning;
@@ -314,13 +315,14 @@ class Call {
     }
 
     // With --keys, the line that was run.
-    void print(const Result& result, const std::string* line, const std::string& origin = {}) {
+    void print(const Result& result, const std::string* line, const testing::Origin* origin = nullptr) {
         const bool ok = result.outcome == CIO_OK;
         failed_ += !ok;
         if (line != nullptr && result.outcome == CIO_NOT_FOUND && line->ends_with('\r')) carriage_returns_++;
         std::string text;
         if (options_.json) {
-            text = result_json(module(), *chain_, result, line, origin) + "\n";
+            const auto from = origin != nullptr ? origin_json(*origin) : nlohmann::ordered_json();
+            text = result_json(module(), *chain_, result, line, origin != nullptr ? &from : nullptr) + "\n";
         } else if (options_.output == Output::raw) {
             text = ok ? value_text(*chain_, result, Output::raw) : "";
         } else if (line == nullptr) {

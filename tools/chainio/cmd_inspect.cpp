@@ -13,6 +13,7 @@
 #include "runtime/spec/loaded.h"
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/counted.h"
 
 namespace chainio::tool {
 namespace {
@@ -34,8 +35,6 @@ std::string event_of(const ir::Module& module, const ir::Chain& chain) {
     return "";
 }
 
-std::string in_bytes(std::uint32_t count) { return fmt::format("{} byte{}", count, count == 1 ? "" : "s"); }
-
 void print_files(const ir::Module& module) {
     for (const auto& file : module.files) {
         show("files   {} = \"{}\"", file.name, file.pattern);
@@ -45,7 +44,7 @@ void print_files(const ir::Module& module) {
         if (!file.root.empty()) show(" root \"{}\"", file.root);
         if (!file.index.empty()) show(" index \"{}\"", file.index);
         if (file.header_program >= 0)
-            show(" header of {}: {}", in_bytes(file.header_bytes), fmt::join(file.header_fields, ", "));
+            show(" header of {}: {}", counted(file.header_bytes, "byte"), fmt::join(file.header_fields, ", "));
         show("\n");
     }
 }
@@ -73,7 +72,7 @@ void print_chains(const spec::Loaded& spec) {
             show(" in class {}", module.classes[static_cast<std::size_t>(chain.priority_class)].name);
         show("\n        steps:");
         for (const auto& step : chain.steps) show(" {}", step.name);
-        show("; {} of state\n", in_bytes(chain.state_bytes));
+        show("; {} of state\n", counted(chain.state_bytes, "byte"));
     }
 }
 

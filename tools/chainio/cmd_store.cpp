@@ -7,6 +7,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/counted.h"
 #include "tools/chainio/named.h"
 #include "tools/chainio/sizes.h"
 #include "tools/chainio/store/build.h"
@@ -31,10 +32,6 @@ int problems(const std::vector<std::string>& lines, bool system) {
 int usage(const char* text) {
     fmt::print(stderr, "chainio store build: {}\n", text);
     return kExitUsage;
-}
-
-std::string counted(std::uint64_t count, const char* noun) {
-    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 // Of what was built or checked.

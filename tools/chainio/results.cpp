@@ -73,7 +73,7 @@ std::string value_text(const ir::Chain& chain, const Result& result, Output outp
 }
 
 std::string result_json(const ir::Module& module, const ir::Chain& chain, const Result& result, const std::string* args,
-                        const std::string& origin) {
+                        const nlohmann::ordered_json* origin) {
     nlohmann::ordered_json json;
     if (args != nullptr) json["args"] = printable({reinterpret_cast<const std::uint8_t*>(args->data()), args->size()});
     json["outcome"] = spec::outcome_name(result.outcome, module.reasons);
@@ -93,7 +93,7 @@ std::string result_json(const ir::Module& module, const ir::Chain& chain, const 
     }
     json["hops"] = result.hops;
     json["ns"] = result.ns;
-    if (!origin.empty()) json["origin"] = nlohmann::ordered_json::parse(origin);
+    if (origin != nullptr) json["origin"] = *origin;
     return json.dump();
 }
 

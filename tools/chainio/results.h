@@ -1,6 +1,7 @@
 // Results of chains, printed as text, hexadecimal, raw bytes or JSON.
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,9 +25,9 @@ Result keep(const engine::Completion& completion);
 // The value alone: an integer in decimal (raw: its little-endian bytes), bytes as asked for.
 std::string value_text(const ir::Chain& chain, const Result& result, Output output);
 // {"outcome": …, "value": …} or, for bytes, "hex" and, when they are printable UTF-8, "text"; with a line of --keys,
-// which may be empty, that one as "args". `origin`: what origin_json() gave; empty: nothing is known of it.
+// which may be empty, that one as "args". `origin`: what origin_json() gave; null: nothing is known of it.
 std::string result_json(const ir::Module& module, const ir::Chain& chain, const Result& result, const std::string* args,
-                        const std::string& origin = {});
+                        const nlohmann::ordered_json* origin = nullptr);
 
 std::string printable(std::span<const std::uint8_t> bytes);  // non-printing bytes as \xNN
 std::string hexadecimal(std::span<const std::uint8_t> bytes);
