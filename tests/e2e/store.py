@@ -322,7 +322,7 @@ def long_values(run, rng):
     run.same("  and of pieces of another value", [answer.outcome for answer in answers], ["malformed"])
     none = run.folder / "none.store"
     for place, source, more in ((f"{database}: row 1", ("--from-sqlite", database, "--table", "longer"), b""),
-                                ("standard input:1", ("--from", "-"), b"k\t" + bytes(MOST + 1))):
+                                ("standard input:1", ("--from", "-"), b"k\t" + bytes(MOST + 1) + b"\n")):
         done = store("build", none, *source, input=more)
         run.same(f"too long in {place}", (done.returncode, done.stderr.decode(), none.exists()),
                  (1, f"chainio store: {place}: the value has 16777217 bytes; values have at most 16777216: divide it over several keys\n", False))
@@ -413,6 +413,31 @@ def wrong(run):
     ]:
         done = store(*words)
         run.same(what, (done.returncode, done.stderr.decode(), none.exists()), (code, text, False))
+
+
+def cut_off(run):
+    """A text whose writer was ended within a line replaces no store, unless it is a file, which may have been written so."""
+    path, lines = run.folder / "cut.store", run.folder / "cut.tsv"
+    store("build", path, "--from", "-", input=b"a\t0\n")
+    good = path.read_bytes()
+    lines.write_bytes(b"a\t1\nb\thel")
+    os.mkfifo(run.folder / "cut.pipe")
+    command = [BUILD / "bin" / "chainio", "store", "build", path, "--from"]
+    why = "there is no line feed at the end, as where what writes the text was ended before its time; see that it ends well, or write one there"
+    for what, text, number in (("a value", b"a\t1\nb\thel", 2), ("a key", b"a\t1\nb\t2\nke", 3), ("an escape", b"a\t\\x4", 1), ("flags", b"a\t1\t10", 1)):
+        done = subprocess.run([*command, "-"], input=text, capture_output=True)
+        run.same(f"cut off in {what}", (done.returncode, done.stderr.decode()), (1, f"chainio store: standard input:{number}: {why}\n"))
+        run.same("  the store stays", path.read_bytes() == good, True)
+    with started.start([*command, run.folder / "cut.pipe"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as built:
+        (run.folder / "cut.pipe").write_bytes(b"a\t1\nb\thel")
+        said = built.communicate(timeout=60)[1].decode()
+    run.same("cut off, of a pipe with a name", (built.returncode, said, path.read_bytes() == good), (1, f"chainio store: {run.folder / 'cut.pipe'}:2: {why}\n", True))
+    with open(lines, "rb") as given:
+        for what, source, more in (("named", lines, {}), ("as standard input", "-", {"stdin": given})):
+            done = store("build", path, "--from", source, **more)
+            run.same(f"a file without a last line feed, {what}", (done.returncode, done.stderr, read_whole(path)[1]), (0, b"", {b"a": (0, b"1"), b"b": (0, b"hel")}))
+    done = store("build", path, "--from", "-", input=b"a\t1\nb\thel\n")
+    run.same("a whole text", (done.returncode, done.stderr, read_whole(path)[1]), (0, b"", {b"a": (0, b"1"), b"b": (0, b"hel")}))
 
 
 def odd_names(run):
@@ -553,6 +578,7 @@ def main():
     no_room(run)
     repeated(run)
     wrong(run)
+    cut_off(run)
     odd_names(run)
     long_names(run)
     empty(run)

@@ -30,7 +30,7 @@ class Source {
 };
 
 // Lines KEY, tab, VALUE and perhaps tab, FLAGS; \t \n \r \0 \\ and \xHH stand for what cannot. "-" reads standard
-// input.
+// input. The last line of a file may lack its line feed; that of a pipe may not.
 std::expected<std::unique_ptr<Source>, Problem> open_tsv(const std::string& path);
 // A table with the columns key, value and perhaps flags, or a query with two or three columns.
 std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& path, const std::string& table,

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,9 +55,14 @@ std::optional<std::string> unescape(std::string_view text, std::string& out) {
     return std::nullopt;
 }
 
+bool is_file(int fd) {
+    struct stat status{};
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 class Tsv : public Source {
   public:
-    Tsv(int fd, std::string name) : fd_(fd), name_(std::move(name)), buffer_(2 * kRead) {}
+    Tsv(int fd, std::string name) : fd_(fd), is_file_(is_file(fd)), name_(std::move(name)), buffer_(2 * kRead) {}
     Tsv(const Tsv&) = delete;
     Tsv& operator=(const Tsv&) = delete;
     ~Tsv() override {
@@ -93,14 +99,26 @@ class Tsv : public Source {
                                 place(number_ + 1), kMaxKey, kMaxValue),
                     false, true});
             }
-            if (at_end_) {
-                line = {from, looked_};
-                begin_ = end_;
-                if (looked_ != 0) number_++;
-                return std::exchange(looked_, 0) != 0;
-            }
+            if (at_end_) return unended_line(line);
             if (auto read = fill(); !read) return std::unexpected(read.error());
         }
+    }
+
+    // What is behind the last line feed. A pipe ends in the same way whether its writer has ended or was ended: that
+    // the text stops within a line is all that tells.
+    std::expected<bool, Problem> unended_line(std::string_view& line) {
+        if (looked_ == 0) return false;
+        number_++;
+        if (!is_file_) {
+            return std::unexpected(
+                Problem{fmt::format("{}: there is no line feed at the end, as where what writes the text was ended "
+                                    "before its time; see that it ends well, or write one there",
+                                    place(number_)),
+                        false, true});
+        }
+        line = {buffer_.data() + begin_, std::exchange(looked_, 0)};
+        begin_ = end_;
+        return true;
     }
 
     std::expected<void, Problem> fill() {
@@ -159,6 +177,7 @@ class Tsv : public Source {
     }
 
     int fd_;
+    bool is_file_;
     std::string name_, key_, value_;
     std::vector<char> buffer_;
     std::size_t begin_ = 0, end_ = 0, looked_ = 0;
