@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """What the summary of chainio run tells of a program besides its chains: rings that it has set up, privileges that stay, and what --explain lists."""
+import fcntl
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns
 import runs
 from run_process import SPEC, until
 from runs import CHAINC, CHAINIO, expect
@@ -298,6 +301,34 @@ def test_full(folder):
                (["0", *left.split()], f"chainio run: cannot write the summary to `{disk / name}`: No space left on device; it follows here"))
 
 
+def test_not_waiting(folder):
+    """Standard error may be a pipe whose writers are not to wait, and its reader slower than they are: the summary is whole all the same."""
+    names = [f"{number:03}{'w' * 100}.text" for number in range(400)]
+    for name in names:
+        (folder.path / name).write_bytes(b"t")
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    room = fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ)
+    os.set_blocking(writer, False)
+    run = folder.start(["--spec", "good.o", "--explain", "--json"], ["cat", *names], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    text, pieces = b"", 0
+    while True:
+        netns.until("it has no room, or has ended", lambda: waiting_in(reader) == room or run.poll() is not None)
+        if not (piece := os.read(reader, room)):
+            break
+        text, pieces = text + piece, pieces + (len(piece) == room)
+    os.close(reader)
+    said = json.loads(text) if text.endswith(b"}\n") else {"exit": f"cut off behind {len(text)} bytes", "explained": []}
+    expect("a summary by a pipe that is full again and again", (run.wait(timeout=runs.LONGEST), said["exit"], pieces > 5), (0, {"code": 0}, True))
+    expect("  names all", sum(line["what"].endswith("w.text") for line in said["explained"]), len(names))
+
+
+def waiting_in(pipe):
+    """Bytes that have yet to be read."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def test_linked(folder):
     """What a link leads to is a descriptor as well: containers have links to standard output in the place of logs."""
     (folder.path / "named").symlink_to("/dev/stdout")
@@ -326,6 +357,7 @@ def main():
         test_explain(folder)
         test_nowhere(folder)
         test_full(folder)
+        test_not_waiting(folder)
         test_linked(folder)
         test_another_user(folder)
         test_patterns(folder)

@@ -2,6 +2,7 @@
 #include "tools/chainio/run/files.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
@@ -19,6 +20,12 @@ namespace chainio::run {
 namespace {
 
 constexpr off_t kStep = 64 * 1024, kMadeUp = 4096;
+
+// As long as a write would wait that may.
+bool wait_for_room(int fd) {
+    pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
+    return ::poll(&room, 1, -1) > 0 || errno == EINTR;
+}
 
 }  // namespace
 
@@ -53,7 +60,7 @@ std::expected<std::string, std::string> read_whole(const std::string& path, std:
 bool write_whole(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && wait_for_room(fd)))) continue;
         if (n <= 0) return false;
         bytes.remove_prefix(static_cast<std::size_t>(n));
     }
