@@ -301,6 +301,35 @@ def test_full(folder):
                (["0", *left.split()], f"chainio run: cannot write the summary to `{disk / name}`: No space left on device; it follows here"))
 
 
+def test_replaced(folder):
+    """A summary stands where an older one stood, in the same file; that one stays whole where there is no room for the new one."""
+    old, link = folder.path / "older.json", folder.path / "link.json"
+    link.symlink_to(old.name)
+    for what, before in (("a longer", b"x" * 20_000), ("a shorter", b"x"), ("no", b"")):
+        old.write_bytes(before)
+        with open(old, "rb") as held:
+            done = folder.run(["--spec", "good.o", "--json", "--summary", link], ["true"])
+            text = held.read()
+        expect(f"over {what} summary", (done.returncode, done.stderr, json.loads(text)["exit"], link.is_symlink()), (0, b"", {"code": 0}, True))
+    if os.geteuid() != 0:
+        print("skipped: an older summary on a full disk: only root may mount one")
+        return
+    disk = folder.path / "full"
+    disk.mkdir()
+    script = f"mount -t tmpfs -o size=8k none {disk} && echo older > {disk}/old && head -c 4096 /dev/zero > {disk}/fill && \"$@\"; echo $?; cat {disk}/old"
+    for what, options, left in (("has no room", ["--explain"], lambda text: text == "older\n"), ("needs none", [], lambda text: text.startswith("chainio: cat ended with 0 "))):
+        names = [f"{number:03}{'e' * 100}.text" for number in range(60)]
+        for name in names:
+            (folder.path / name).write_bytes(b"t")
+        command = folder.command(["--spec", "good.o", *options, "--summary", disk / "old"], ["cat", *names])
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=folder.environment, cwd=folder.path, capture_output=True, text=True, timeout=runs.LONGEST)
+        code, stays = done.stdout.removeprefix("t" * len(names)).split("\n", 1)
+        expect(f"on a full disk, one that {what}: the exit code", code, "0")
+        expect("  what is there", stays, left)
+        said = f"chainio run: cannot write the summary to `{disk / 'old'}`: No space left on device; it follows here" if options else ""
+        expect("  what is said", done.stderr.split("\n")[0], said)
+
+
 def test_not_waiting(folder):
     """Standard error may be a pipe whose writers are not to wait, and its reader slower than they are: the summary is whole all the same."""
     names = [f"{number:03}{'w' * 100}.text" for number in range(400)]
@@ -357,6 +386,7 @@ def main():
         test_explain(folder)
         test_nowhere(folder)
         test_full(folder)
+        test_replaced(folder)
         test_not_waiting(folder)
         test_linked(folder)
         test_another_user(folder)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,19 +111,38 @@ std::string words_of(const RunOptions& options, const Summary& summary) {
     return options.json ? summary_json(summary) : summary_text(summary);
 }
 
+// What a file holds stays where there is no room for what is to stand there instead. A new file of that name would not
+// be the one that others have open, or that links lead to.
+bool replace_content(int fd, std::string_view text) {
+    struct stat before{};
+    if (::fstat(fd, &before) != 0 || !S_ISREG(before.st_mode)) return write_unharmed(fd, text);
+    const auto write_at = [fd](off_t place, std::string_view part) {
+        return part.empty() || (::lseek(fd, place, SEEK_SET) >= 0 && write_unharmed(fd, part));
+    };
+    const auto cut = [fd](std::size_t size) { return ::ftruncate(fd, static_cast<off_t>(size)) == 0; };
+    // What takes room comes first.
+    const auto old_size = static_cast<std::size_t>(before.st_size), both = std::min(old_size, text.size());
+    const bool has_room = write_at(before.st_size, text.substr(both));
+    if (has_room && write_at(0, text.substr(0, both)) && (old_size <= both || cut(both))) return true;
+    const int error = errno;
+    (void)cut(has_room ? 0 : old_size);
+    errno = error;
+    return false;
+}
+
 void print_summary(const RunOptions& options, const std::string& text) {
     if (options.summary_file.empty()) {
         if (!options.quiet) (void)write_unharmed(2, text);
         return;
     }
     // A descriptor is the program's as well: what that has written there stays.
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC;
     const auto& kept = options.summary_descriptor;
     const char* name = options.summary_file.c_str();
     const int fresh = kept ? -1 : ::open(name, kFlags | O_EXCL, 0666);
     const Descriptor file(kept ? kept->value_or(-1) : fresh >= 0 ? fresh : ::open(name, kFlags, 0666));
     if (kept && !*kept) errno = kept->error();
-    if (file && write_unharmed(file.get(), text)) return;
+    if (file && (kept ? write_unharmed(file.get(), text) : replace_content(file.get(), text))) return;
     // Nobody is to take what was cut off, or nothing at all, for a summary.
     const int error = errno;
     if (fresh >= 0) ::unlink(name);
