@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import struct
@@ -170,6 +171,35 @@ def test_another_user():
         other.kill()
 
 
+def test_contained(folder):
+    """Runs with mounts and process numbers of their own, as in containers, are found from outside by the numbers that they have there."""
+    own = folder.path / "private"
+    own.mkdir(mode=0o700)
+    for what, more in (("mounts", []), ("mounts and numbers", ["--pid", "--fork", "--kill-child", "--mount-proc"])):
+        inside = ["unshare", "--map-root-user", "--mount", *more, "sh", "-c", f'mount -t tmpfs none {own} && exec "$@"', "sh"]
+        tried = subprocess.run([*inside, "true"], capture_output=True, text=True, timeout=runs.LONGEST)
+        if tried.returncode != 0:
+            print(f"skipped: a run with {what} of its own: {tried.stderr.strip()}")
+            continue
+        command = folder.command(["--spec", "good.chain", "--quiet"], [sys.executable, "-c", PROGRAM])
+        run = folder.launch([*inside, *command], env={**folder.environment, "XDG_RUNTIME_DIR": str(own)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        run.stdout.readline()
+
+        def of_run(run=run):
+            return {runs.name_of(pid): pid for pid in (run.pid, *started.below(run.pid))}
+        netns.until("the launcher has become what serves it", lambda: "chainio-run" in of_run())
+        server, program = of_run()["chainio-run"], next(pid for name, pid in of_run().items() if name.startswith("python"))
+
+        def top(*words):
+            done = subprocess.run([CHAINIO, "top", *map(str, words), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
+            return done.returncode, done.stdout + done.stderr
+        expect(f"a run with {what} of its own, by itself", top(server), lambda done, server=server: done[0] == 0 and done[1].startswith(f"chainio run {server}: "))
+        expect("  by its program", top(program), lambda done, server=server: done[0] == 0 and done[1].startswith(f"chainio run {server}: "))
+        expect("  among all, once", re.findall(rf"^(?:chainio run |  ){server}[: ]", top()[1], flags=re.M), lambda found: len(found) == 1)
+        expect("  the region is nowhere else", list(own.iterdir()), [])
+        run.communicate(b"\n", timeout=runs.LONGEST)
+
+
 def test_ended(folder):
     """A program goes on when chainio was killed, and there is no run to look at. What is left of it somebody else's next run removes where they have one place."""
     own = folder.path / "own"
@@ -198,6 +228,7 @@ def main():
         test_end(folder)
         test_names(folder)
         test_another_user()
+        test_contained(folder)
         test_ended(folder)
     sys.exit(runs.ended())
 

@@ -22,8 +22,42 @@ namespace {
 
 constexpr std::size_t kMostText = 4 << 20;
 
-// Paths of files of which one may be the region of a process: the shared, writable ones that it has mapped.
+// Whether a process is in the same namespace as this one, which it is taken to be where that may not be looked at.
+bool shares(int pid, std::string_view kind) {
+    std::error_code error;
+    return fs::equivalent(fmt::format("/proc/{}/ns/{}", pid, kind), fmt::format("/proc/self/ns/{}", kind), error) ||
+           error;
+}
+
+// The number by which a process knows itself, in a PID namespace of its own.
+int own_number_of(int pid) {
+    constexpr std::string_view kNumbers = "\nNSpid:";
+    const std::string status = read_whole(fmt::format("/proc/{}/status", pid), kMostText).value_or("");
+    const std::size_t at = status.find(kNumbers);
+    if (at == std::string::npos) return pid;  // a kernel without such namespaces
+    const std::size_t end = status.find('\n', at + 1), last = status.find_last_of(" \t", end) + 1;
+    int number = 0;
+    std::from_chars(status.data() + last, status.data() + status.size(), number);
+    return number;
+}
+
+// All that this one sees.
+std::vector<int> processes() {
+    std::vector<int> out;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator("/proc", error)) {
+        const std::string name = entry.path().filename().string();
+        int pid = 0;
+        const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (wrong == std::errc{} && end == name.data() + name.size()) out.push_back(pid);
+    }
+    return out;
+}
+
+// Paths of files of which one may be the region of a process: the shared, writable ones that it has mapped. Of one that
+// has mounts of its own, as in a container, they lead there.
 std::set<std::string> possible_regions(int pid) {
+    const std::string root = shares(pid, "mnt") ? "" : fmt::format("/proc/{}/root", pid);
     std::set<std::string> out;
     const auto maps = read_whole(fmt::format("/proc/{}/maps", pid), kMostText);
     if (!maps) return out;
@@ -33,46 +67,57 @@ std::set<std::string> possible_regions(int pid) {
         rest.remove_prefix(std::min(line.size() + 1, rest.size()));
         const std::size_t path = line.find('/');
         if (path != std::string_view::npos && line.find(" rw-s ") != std::string_view::npos)
-            out.emplace(line.substr(path));
+            out.insert(root + std::string(line.substr(path)));
     }
     // A server that is about to take over from the launcher has its region, and has not mapped it yet.
-    const std::string name = fmt::format("/chainio-run.{}.", pid);
+    const std::string name = fmt::format("/chainio-run.{}.", own_number_of(pid));
     for (const std::string& base : shadow::run_bases()) {
-        for (const std::string& directory : shadow::run_directories_in(base))
-            if (directory.starts_with(base + name)) out.insert(directory + "/region");
+        for (const std::string& directory : shadow::run_directories_in(root + base))
+            if (directory.starts_with(root + base + name)) out.insert(directory + "/region");
     }
     return out;
 }
 
+// The server of a process's region, which names it as the run's PID namespace does; 0 when there is none.
+int server_of(int pid, const std::string& region, int named) {
+    if (shares(pid, "pid")) return named;
+    const auto has_it = [&region](const std::string& other) {
+        std::error_code error;
+        return fs::equivalent(other, region, error);
+    };
+    const auto all = processes();
+    const auto found = std::ranges::find_if(all, [&](int other) {
+        return own_number_of(other) == named && std::ranges::any_of(possible_regions(other), has_it);
+    });
+    return found == all.end() ? 0 : *found;
+}
+
 }  // namespace
+
+Attached::Attached(const shim::Region* region) : region_(region), named_(static_cast<int>(region->server.load())) {}
 
 Attached::~Attached() { ::munmap(const_cast<shim::Region*>(region_), shim::kRegionBytes); }
 
 bool Attached::alive() const {
-    return region_->server.load() == static_cast<std::uint32_t>(server_) && (::kill(server_, 0) == 0 || errno == EPERM);
+    return region_->server.load() == static_cast<std::uint32_t>(named_) && server_ > 0 &&
+           (::kill(server_, 0) == 0 || errno == EPERM);
 }
 
 // Null when the file is no region of this version.
-std::unique_ptr<Attached> attach_to(const std::string& path) {
+std::unique_ptr<Attached> Attached::to(const std::string& path) {
     const shim::Region* region = shadow::map_region(path, false);
     if (region == nullptr) return nullptr;
-    const auto server = static_cast<int>(region->server.load());
-    auto attached = std::unique_ptr<Attached>(new Attached(region, server));
-    const bool right = region->magic == shim::kMagic && region->version == shim::kVersion && server > 0;
+    auto attached = std::unique_ptr<Attached>(new Attached(region));
+    const bool right = region->magic == shim::kMagic && region->version == shim::kVersion && attached->named_ > 0;
     return right ? std::move(attached) : nullptr;
 }
 
 std::vector<RunningRun> running_runs() {
     std::vector<RunningRun> out;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator("/proc", error)) {
-        const std::string name = entry.path().filename().string();
-        int pid = 0;
-        const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
-        if (wrong != std::errc{} || end != name.data() + name.size()) continue;
+    for (const int pid : processes()) {
         for (const std::string& path : possible_regions(pid)) {
-            const auto attached = attach_to(path);
-            if (!attached || attached->server() != pid) continue;
+            const auto attached = Attached::to(path);
+            if (!attached || attached->named_ != own_number_of(pid)) continue;
             std::string words = read_whole(fmt::format("/proc/{}/cmdline", pid), kMostText).value_or("");
             for (char& c : words) c = c == '\0' ? ' ' : c;
             out.push_back({pid, std::move(words)});
@@ -86,9 +131,11 @@ std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
     if (::kill(pid, 0) != 0 && errno == ESRCH) return std::unexpected(fmt::format("there is no process {}", pid));
     bool ended = false;
     for (const std::string& path : possible_regions(pid)) {
-        auto attached = attach_to(path);
-        if (attached && attached->alive()) return attached;
-        ended = ended || attached != nullptr;
+        auto attached = Attached::to(path);
+        if (!attached) continue;
+        attached->server_ = server_of(pid, path, attached->named_);
+        if (attached->alive()) return attached;
+        ended = true;
     }
     if (ended)
         return std::unexpected(

@@ -9,6 +9,11 @@
 
 namespace chainio::run {
 
+struct RunningRun {
+    int server = 0;            // the process id of `chainio run`
+    std::string command_line;  // its words
+};
+
 class Attached {
   public:
     Attached(const Attached&) = delete;
@@ -19,17 +24,16 @@ class Attached {
     bool alive() const;  // whether its server still runs
 
   private:
-    friend std::unique_ptr<Attached> attach_to(const std::string& path);
-    Attached(const shim::Region* region, int server) : region_(region), server_(server) {}
+    friend std::vector<RunningRun> running_runs();
+    friend std::expected<std::unique_ptr<Attached>, std::string> attach(int pid);
+    static std::unique_ptr<Attached> to(const std::string& path);
+    explicit Attached(const shim::Region* region);
 
     const shim::Region* region_;
-    int server_;
+    int named_;       // the server, as the run's PID namespace numbers it
+    int server_ = 0;  // as this one does
 };
 
-struct RunningRun {
-    int server = 0;            // the process id of `chainio run`
-    std::string command_line;  // its words
-};
 // The runs that this user may look at.
 std::vector<RunningRun> running_runs();
 
