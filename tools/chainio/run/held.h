@@ -2,6 +2,8 @@
 // installed: of an older libstdc++ in LD_LIBRARY_PATH the loader would end what `chainio` becomes, and the program's
 // exit code would be lost. So these variables have other names until main() has begun.
 #pragma once
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
