@@ -353,6 +353,17 @@ def test_not_waiting(folder):
     expect("  names all", sum(line["what"].endswith("w.text") for line in said["explained"]), len(names))
 
 
+def test_reader_that_has_stopped(folder):
+    """Nobody waits without end for room in a pipe whose writers are not to wait: a reader that has stopped takes nothing any more."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    os.write(writer, bytes(fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ)))
+    run = folder.start(["--spec", "good.o"], ["true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    expect("a summary that nobody reads", run.wait(timeout=runs.LONGEST), 0)
+    os.close(reader)
+
+
 def waiting_in(pipe):
     """Bytes that have yet to be read."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
@@ -388,6 +399,7 @@ def main():
         test_full(folder)
         test_replaced(folder)
         test_not_waiting(folder)
+        test_reader_that_has_stopped(folder)
         test_linked(folder)
         test_another_user(folder)
         test_patterns(folder)

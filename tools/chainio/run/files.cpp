@@ -21,10 +21,14 @@ namespace {
 
 constexpr off_t kStep = 64 * 1024, kMadeUp = 4096;
 
-// As long as a write would wait that may.
+constexpr int kPatienceMs = 5'000;
+
+// Who does not want writes to wait is not waited for without end: a reader that has stopped must not keep a program
+// from being started, nor a run from ending.
 bool wait_for_room(int fd) {
     pollfd room{.fd = fd, .events = POLLOUT, .revents = 0};
-    return ::poll(&room, 1, -1) > 0 || errno == EINTR;
+    const int ready = ::poll(&room, 1, kPatienceMs);
+    return ready > 0 || (ready < 0 && errno == EINTR);
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ class Descriptor {
 // The whole file, at most `most` bytes; the error is the system's reason.
 std::expected<std::string, std::string> read_whole(int fd, std::size_t most);
 std::expected<std::string, std::string> read_whole(const std::string& path, std::size_t most);
-// Waits for room also where the descriptor is not to wait (O_NONBLOCK), which whoever shares it may have asked for.
+// Waits for room also where the descriptor is not to wait (O_NONBLOCK), which whoever shares it may have asked for; for
+// five seconds at most each time.
 bool write_whole(int fd, std::string_view bytes);
 // The same where the end of a pipe's reader, or a limit of file sizes, is to end nothing but the call: what cannot be
 // said must not keep a program from being started, nor hide how it has ended.
