@@ -79,7 +79,7 @@ void take_spin(Options& options, const std::string& text) {
 int run(const Options& options) {
     if (options.check_system) {
         const auto facts = check_system(options.server.interfaces);
-        fmt::print("{}{}", options.json ? facts_json(facts) : facts_text(facts), options.json ? "\n" : "");
+        tool::print_out("{}{}", options.json ? facts_json(facts) : facts_text(facts), options.json ? "\n" : "");
         return tool::printed("chainio-runtime", can_serve(facts) ? kExitOk : kExitSystem);
     }
     if (options.spec.empty()) return fail(kExitUsage, "--spec ARTIFACT is wanted (or --check-system)");
@@ -116,15 +116,15 @@ int run(const Options& options) {
     const std::string no_ring = ring ? std::string() : ring.error();
     const auto rows = plan_of(**edition, why, (*edition)->engine->choosing(), no_ring);
     if (options.json) {
-        fmt::print("{}\n", plan_json(rows));
+        tool::print_out("{}\n", plan_json(rows));
     } else {
-        fmt::print("{}{}\n", plan_text(rows), (*edition)->engine->describe());
+        tool::print_out("{}{}\n", plan_text(rows), (*edition)->engine->describe());
     }
     if (options.check) {
         say(tool::fallbacks_text((*edition)->engine->fallbacks()) + tool::fallbacks_text(fallbacks));
         return tool::printed("chainio-runtime", kExitOk);
     }
-    std::fflush(stdout);
+    tool::flush_printed();
     return serve(options, std::move(fallbacks), ring ? std::move(*ring) : nullptr, std::move(*edition));
 }
 

@@ -115,7 +115,7 @@ class Call {
         const auto start = Clock::now();
         auto status = options_.keys.empty() ? run_once() : run_keys(start);
         const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        if (const std::string trouble = lost_ != 0 ? std::strerror(lost_) : printing_trouble(); !trouble.empty())
+        if (const std::string trouble = printing_trouble(); !trouble.empty())
             return fail(kExitSystem, "cannot write the results: " + trouble);
         if (status || printed_ != 0) report(seconds);  // what could not begin has done nothing
         if (!status) return std::unexpected(status.error());
@@ -229,10 +229,10 @@ class Call {
         if (result.outcome == CIO_OK || options_.json) return {};
         std::string meaning = "the chain's own word";
         if (result.outcome < spec::outcomes().size()) meaning = spec::outcomes()[result.outcome].meaning;
-        fmt::print(stderr, "chainio call: '{}' ended with {}: {}\n", diag::escaped(chain_->name),
-                   diag::escaped(spec::outcome_name(result.outcome, module().reasons)), meaning);
+        say("chainio call: '{}' ended with {}: {}\n", diag::escaped(chain_->name),
+            diag::escaped(spec::outcome_name(result.outcome, module().reasons)), meaning);
         if (const std::string text = origin ? described(*origin) : ""; !text.empty())
-            fmt::print(stderr, "  it {}\n", diag::escaped(text));
+            say("  it {}\n", diag::escaped(text));
         return {};
     }
 
@@ -331,8 +331,7 @@ class Call {
             text = fmt::format("{}\t{}\t{}\n", *line, spec::outcome_name(result.outcome, module().reasons),
                                ok ? value_text(*chain_, result, options_.output) : "");
         }
-        // What is larger than the buffer fails here, and the flush at the end has no cause to tell any more.
-        if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && lost_ == 0) lost_ = errno;
+        print_text(text);
     }
 
     void progress(const Keys& keys, Clock::time_point start) {
@@ -341,31 +340,30 @@ class Call {
         if (now - start < std::chrono::seconds(1) || now - last_progress_ < std::chrono::milliseconds(200)) return;
         last_progress_ = now;
         const double seconds = std::chrono::duration<double>(now - start).count();
-        fmt::print(stderr, "\r{} runs, {:.0f}/s", printed_, static_cast<double>(printed_) / seconds);
-        if (keys.percent() >= 0) fmt::print(stderr, ", {} % of the keys", keys.percent());
-        fmt::print(stderr, "\x1b[K");
+        say("\r{} runs, {:.0f}/s", printed_, static_cast<double>(printed_) / seconds);
+        if (keys.percent() >= 0) say(", {} % of the keys", keys.percent());
+        say("\x1b[K");
         progress_shown_ = true;
     }
     void clear_progress() {
-        if (progress_shown_) fmt::print(stderr, "\r\x1b[K");
+        if (progress_shown_) say("\r\x1b[K");
     }
 
     void report(double seconds) {
         if (carriage_returns_ != 0 && !options_.quiet)
-            fmt::print(stderr,
-                       "note: {} of the keys that were not found end{} with a carriage return, as lines of Windows do; "
-                       "it is a part of the key (`tr -d '\\r'` removes it)\n",
-                       carriage_returns_, carriage_returns_ == 1 ? "s" : "");
+            say("note: {} of the keys that were not found end{} with a carriage return, as lines of Windows do; "
+                "it is a part of the key (`tr -d '\\r'` removes it)\n",
+                carriage_returns_, carriage_returns_ == 1 ? "s" : "");
         if (options_.json) {
             if (!options_.keys.empty() || options_.summary) {
-                fmt::print("{{\"summary\": {}}}\n", summary_json(*engine_, chain_index_, seconds));
+                print_out("{{\"summary\": {}}}\n", summary_json(*engine_, chain_index_, seconds));
             }
         } else if (options_.quiet) {
             return;
         } else if (!options_.keys.empty() || options_.summary) {
-            fmt::print(stderr, "{}", summary_text(*engine_, chain_index_, seconds));
+            say("{}", summary_text(*engine_, chain_index_, seconds));
         } else {
-            fmt::print(stderr, "{}", fallbacks_text(engine_->fallbacks()));
+            say("{}", fallbacks_text(engine_->fallbacks()));
         }
     }
 
@@ -387,7 +385,6 @@ class Call {
     std::deque<Waiting> window_;
     std::uint64_t printed_ = 0, failed_ = 0;
     std::uint64_t carriage_returns_ = 0;  // at the end of keys that were not found
-    int lost_ = 0;                        // errno of the first result that could not be written
     Clock::time_point last_progress_{};
     bool progress_shown_ = false;
 };
@@ -397,7 +394,7 @@ class Call {
 int run_call(const CallOptions& options) {
     Call call(options);
     const auto report = [](const Failure& failure) {
-        fmt::print(stderr, "chainio call: {}\n", diag::escaped(failure.message));
+        say("chainio call: {}\n", diag::escaped(failure.message));
         return failure.exit_code;
     };
     if (auto prepared = call.prepare(); !prepared) return report(prepared.error());

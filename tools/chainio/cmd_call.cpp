@@ -1,13 +1,12 @@
 // `chainio call app.bpf.o lookup --file db=big.db --key 42`: runs a call chain once, or once for each line of a file of
 // keys.
-#include <fmt/format.h>
-
 #include <chrono>
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/call_run.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/named.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/sizes.h"
 #include "tools/chainio/whole.h"
 
@@ -27,11 +26,11 @@ bool split_pairs(const std::vector<std::string>& pairs, const char* option, std:
     for (const std::string& pair : pairs) {
         const std::size_t equals = pair.find('=');
         if (equals == std::string::npos || equals == 0) {
-            fmt::print(stderr, "chainio call: --{} wants NAME=VALUE, not '{}'\n", option, diag::escaped(pair));
+            say("chainio call: --{} wants NAME=VALUE, not '{}'\n", option, diag::escaped(pair));
             return false;
         }
         if (!out.emplace(pair.substr(0, equals), pair.substr(equals + 1)).second) {
-            fmt::print(stderr, "chainio call: '{}' is given twice\n", diag::escaped(pair.substr(0, equals)));
+            say("chainio call: '{}' is given twice\n", diag::escaped(pair.substr(0, equals)));
             return false;
         }
     }
@@ -46,9 +45,8 @@ bool take_files(const std::vector<std::string>& files, CallOptions& options) {
             continue;
         }
         if (!options.only_file.empty()) {
-            fmt::print(stderr,
-                       "chainio call: --file is given twice, '{}' and '{}'; say what each is: --file NAME=PATH\n",
-                       diag::escaped(options.only_file), diag::escaped(file));
+            say("chainio call: --file is given twice, '{}' and '{}'; say what each is: --file NAME=PATH\n",
+                diag::escaped(options.only_file), diag::escaped(file));
             return false;
         }
         options.only_file = file;
@@ -102,22 +100,21 @@ void add_call(CLI::App& root, int& exit_code) {
         chosen.kernel = parsed->engine == "kernel";
         chosen.trial = parsed->engine == "auto" && !chosen.no_ring && !chosen.interpret;
         if (chosen.kernel && (chosen.no_ring || chosen.interpret)) {
-            fmt::print(stderr, "chainio call: --engine=kernel goes neither with --no-ring nor with --interpret\n");
+            say("chainio call: --engine=kernel goes neither with --no-ring nor with --interpret\n");
             return;
         }
         if (chosen.spin_us != 0 && chosen.no_ring) {
-            fmt::print(stderr, "chainio call: --spin goes not with --no-ring: a pread sleeps at once\n");
+            say("chainio call: --spin goes not with --no-ring: a pread sleeps at once\n");
             return;
         }
         auto words = read_words(command->remaining());
         if (!words) {
-            fmt::print(stderr, "chainio call: {}\n", diag::escaped(words.error()));
+            say("chainio call: {}\n", diag::escaped(words.error()));
             return;
         }
         if (words->chain.empty()) {
-            fmt::print(stderr,
-                       "chainio call: an artifact and the name of a chain are wanted; `chainio inspect ARTIFACT` lists "
-                       "them\n");
+            say("chainio call: an artifact and the name of a chain are wanted; `chainio inspect ARTIFACT` lists "
+                "them\n");
             return;
         }
         chosen.words = std::move(*words);

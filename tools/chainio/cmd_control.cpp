@@ -16,6 +16,7 @@
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/whole.h"
 
 namespace chainio::tool {
@@ -103,7 +104,7 @@ std::expected<std::string, std::string> ask(const ControlGiven& parsed) {
 
 // What others have named, as paths in an error of the daemon, may hold any byte.
 int refused(int code, const std::string& message) {
-    fmt::print(stderr, "chainio control: {}\n", diag::escaped(message));
+    say("chainio control: {}\n", diag::escaped(message));
     return code;
 }
 
@@ -116,7 +117,7 @@ int control(const ControlGiven& parsed) {
         return refused(kExitFailed, "no chainio-runtime answers so: " + answer->substr(0, kMostShown));
     if (is_error) return refused(kExitFailed, json["error"].get<std::string>());
     json.erase("id");
-    fmt::print(
+    print_out(
         "{}\n",
         (json.contains("stats") ? json["stats"] : json).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return kExitOk;

@@ -14,6 +14,7 @@
 #include "tools/chainio/call_args.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/counted.h"
+#include "tools/chainio/printed.h"
 
 namespace chainio::tool {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 // Names and patterns are the spec's, which may hold any byte.
 template <typename... Values>
 void show(fmt::format_string<Values...> form, Values&&... values) {
-    fmt::print("{}", diag::escaped_lines(fmt::format(form, std::forward<Values>(values)...)));
+    print_text(diag::escaped_lines(fmt::format(form, std::forward<Values>(values)...)));
 }
 
 std::string event_of(const ir::Module& module, const ir::Chain& chain) {
@@ -141,13 +142,13 @@ void add_inspect(CLI::App& root, int& exit_code) {
     command->callback([path, json, &exit_code] {
         auto loaded = spec::Loaded::open(*path, {.use_native = false});
         if (!loaded) {
-            fmt::print(stderr, "chainio inspect: {}\n", diag::escaped(loaded.error().message));
+            say("chainio inspect: {}\n", diag::escaped(loaded.error().message));
             exit_code = loaded.error().system ? kExitSystem : kExitFailed;
             return;
         }
         exit_code = kExitOk;
         if (*json) {
-            fmt::print("{}\n", backends::emit_config((*loaded)->artifact()));
+            print_out("{}\n", backends::emit_config((*loaded)->artifact()));
             return;
         }
         const ir::Module& module = (*loaded)->module();

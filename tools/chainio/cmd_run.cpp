@@ -1,13 +1,12 @@
 // `chainio run --spec std/sqlite.chain -- sqlite3 big.db "select …"`: runs a program as it is, and its shadow chains
 // beside it.
-#include <fmt/format.h>
-
 #include <memory>
 #include <string>
 
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/named.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/run/session.h"
 #include "tools/chainio/sizes.h"
 #include "tools/chainio/whole.h"
@@ -91,13 +90,12 @@ void add_run(CLI::App& root, int& exit_code) {
         options.server.gate = !parsed->no_gate;
         exit_code = kExitUsage;
         if (options.words.empty()) {
-            fmt::print(stderr,
-                       "chainio run: the program to run stands behind `--`: chainio run --spec {} -- PROGRAM …\n",
-                       diag::escaped(options.spec.name));
+            say("chainio run: the program to run stands behind `--`: chainio run --spec {} -- PROGRAM …\n",
+                diag::escaped(options.spec.name));
             return;
         }
         if (const std::string wrong = shadow::wrong_options(options.server); !wrong.empty()) {
-            fmt::print(stderr, "chainio run: {}\n  hint: `chainio run --help` lists the options\n", wrong);
+            say("chainio run: {}\n  hint: `chainio run --help` lists the options\n", wrong);
             return;
         }
         exit_code = run::run(options);

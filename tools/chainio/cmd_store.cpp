@@ -9,6 +9,7 @@
 #include "tools/chainio/commands.h"
 #include "tools/chainio/counted.h"
 #include "tools/chainio/named.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/sizes.h"
 #include "tools/chainio/store/build.h"
 #include "tools/chainio/store/check.h"
@@ -25,12 +26,12 @@ struct StoreGiven {
 std::string no_query(const std::string& sql) { return sql.empty() ? "the query is empty" : ""; }
 
 int problems(const std::vector<std::string>& lines, bool system) {
-    for (const auto& line : lines) fmt::print(stderr, "chainio store: {}\n", diag::escaped(line));
+    for (const auto& line : lines) say("chainio store: {}\n", diag::escaped(line));
     return system ? kExitSystem : kExitFailed;
 }
 
 int usage(const char* text) {
-    fmt::print(stderr, "chainio store build: {}\n", text);
+    say("chainio store build: {}\n", text);
     return kExitUsage;
 }
 
@@ -53,12 +54,12 @@ int build(const StoreGiven& given) {
     std::signal(SIGXFSZ, SIG_IGN);  // a store that is longer than a file may be is said
     const auto built = store::build(**source, given.options);
     if (!built) return problems(built.error().problems, built.error().system);
-    fmt::print("{}: {}, seed {}", diag::escaped(given.options.path), size_of(*built), built->seed);
-    if (built->dropped != 0) fmt::print("; {} left out whose key is there already", counted(built->dropped, "item"));
-    fmt::print("\n");
+    print_out("{}: {}, seed {}", diag::escaped(given.options.path), size_of(*built), built->seed);
+    if (built->dropped != 0) print_out("; {} left out whose key is there already", counted(built->dropped, "item"));
+    print_out("\n");
     for (const std::string& lost : built->lost)
-        fmt::print(stderr, "chainio store: {}: the store before had what this one could not be given: {}\n",
-                   diag::escaped(given.options.path), diag::escaped(lost));
+        say("chainio store: {}: the store before had what this one could not be given: {}\n",
+            diag::escaped(given.options.path), diag::escaped(lost));
     return kExitOk;
 }
 
@@ -68,12 +69,11 @@ int check(const std::string& path) {
     if (!checked->problems.empty()) {
         const int code = problems(checked->problems, false);
         if (checked->more_problems != 0)
-            fmt::print(stderr, "chainio store: {}: and {} more, which are not named\n", diag::escaped(path),
-                       checked->more_problems);
-        if (checked->of_ours) fmt::print(stderr, "chainio store: {} is damaged; build it again\n", diag::escaped(path));
+            say("chainio store: {}: and {} more, which are not named\n", diag::escaped(path), checked->more_problems);
+        if (checked->of_ours) say("chainio store: {} is damaged; build it again\n", diag::escaped(path));
         return code;
     }
-    fmt::print("{}: whole, {}\n", diag::escaped(path), size_of(*checked));
+    print_out("{}: whole, {}\n", diag::escaped(path), size_of(*checked));
     return kExitOk;
 }
 

@@ -1,6 +1,4 @@
 // `chainio test`: what a spec does on fixture files, in every engine that this machine allows.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -9,6 +7,7 @@
 #include "compiler/diag/utf8.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/named.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/testing/run.h"
 
 namespace chainio::tool {
@@ -23,12 +22,11 @@ int run(const TestGiven& given) {
     testing::Counts counts;
     for (const auto& file : given.files) testing::run_file(file, given.options, counts);
     if (counts.passed + counts.failed + counts.skipped + counts.listed == 0 && !counts.wrong_file) {
-        fmt::print(stderr, "chainio test: no case's name contains '{}'; --list prints them\n",
-                   diag::escaped(given.options.filter));
+        say("chainio test: no case's name contains '{}'; --list prints them\n", diag::escaped(given.options.filter));
         counts.wrong_file = true;
     }
     if (given.options.list) return counts.system_failed ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
-    fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
+    print_out("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
     if (counts.failed > 0) return kExitFailed;
     return counts.system_failed ? kExitSystem : counts.wrong_file ? kExitFailed : kExitOk;
 }

@@ -129,7 +129,7 @@ std::expected<int, std::string> only_run() {
 
 int top(const TopGiven& options) {
     const auto fail = [](const std::string& why) {
-        fmt::print(stderr, "chainio top: {}\n", why);
+        say("chainio top: {}\n", why);
         return kExitFailed;
     };
     int pid = options.pid;

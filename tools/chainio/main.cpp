@@ -48,8 +48,8 @@ int main(int argc, char** argv) {
         std::vector<std::string> names;
         for (const auto* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
         if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
-            std::fprintf(stderr, "chainio: there is no command '%s'%s\n", chainio::diag::escaped(argv[1]).c_str(),
-                         suggestion(argv[1], names, "commands").c_str());
+            say("chainio: there is no command '{}'{}\n", chainio::diag::escaped(argv[1]),
+                suggestion(argv[1], names, "commands"));
             return kExitUsage;
         }
         try {

@@ -1,7 +1,6 @@
 // What is said, and the exit code, when parsing a command line ends the program: help, the version, or wrong usage.
 #pragma once
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -30,9 +29,9 @@ inline std::string meant_word(const CLI::App& app, const std::vector<std::string
 // `hint`: what is likely to help, in place of the list of options.
 inline int parse_end(const CLI::App& app, const CLI::ParseError& error, const std::string& hint = {}) {
     if (error.get_exit_code() == 0) {
-        std::ostringstream text;  // stdout alone keeps why it could not be written
+        std::ostringstream text;
         app.exit(error, text);
-        std::fputs(text.str().c_str(), stdout);
+        print_text(text.str());
         return printed(app.get_name().c_str(), 0);
     }
     std::string command = app.get_name();
@@ -53,11 +52,10 @@ inline int parse_end(const CLI::App& app, const CLI::ParseError& error, const st
         meant = meant_word(*last, words);
     }
     const std::string options = "`" + command + " --help` lists the options";
-    std::fprintf(stderr, "%s: %s\n  hint: %s\n", command.c_str(), diag::escaped(what).c_str(),
-                 diag::escaped(!meant.empty() ? meant
-                               : hint.empty() ? options
-                                              : hint)
-                     .c_str());
+    say("{}: {}\n  hint: {}\n", command, diag::escaped(what),
+        diag::escaped(!meant.empty() ? meant
+                      : hint.empty() ? options
+                                     : hint));
     return 2;
 }
 

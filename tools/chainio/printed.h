@@ -1,22 +1,52 @@
-// Whether what a program printed has arrived: on a full disk that shows only when the last of it is written.
+// What a program prints on standard output and says on standard error, and whether what it printed has arrived: on a
+// full disk that shows only when the last of it is written. Nothing here throws where it cannot be written, as
+// fmt::print() does: what the program has done, and the exit code that tells it, stay what they are.
 #pragma once
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace chainio::tool {
 
+// Why the first of standard output that was lost could not be written, an errno; 0: nothing was.
+inline int& printing_error() {
+    static int error = 0;
+    return error;
+}
+
+inline void print_text(std::string_view text) {
+    // What is larger than the buffer fails here, and the flush at the end has no cause to tell any more.
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && printing_error() == 0)
+        printing_error() = errno;
+}
+
+template <typename... Values>
+void print_out(fmt::format_string<Values...> form, Values&&... values) {
+    print_text(fmt::format(form, std::forward<Values>(values)...));
+}
+
+inline void flush_printed() {
+    if (std::fflush(stdout) != 0 && printing_error() == 0) printing_error() = errno;
+}
+
+template <typename... Values>
+void say(fmt::format_string<Values...> form, Values&&... values) {
+    std::fputs(fmt::format(form, std::forward<Values>(values)...).c_str(), stderr);
+}
+
 // Why standard output could not be written; empty when it was.
 inline std::string printing_trouble() {
-    errno = 0;
-    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
-    return errno != 0 ? std::strerror(errno) : "an earlier part of it was lost";
+    flush_printed();
+    return printing_error() == 0 ? "" : std::strerror(printing_error());
 }
 
 inline void say_not_printed(const char* program, const char* why) {
-    std::fprintf(stderr, "%s: cannot write standard output: %s; free some space, or redirect it elsewhere\n", program,
-                 why);
+    say("{}: cannot write standard output: {}; free some space, or redirect it elsewhere\n", program, why);
 }
 
 // The program's exit code: the one given, or else 3 with the cause.

@@ -34,7 +34,7 @@ def style():
 def programs():
     """The repository's own checkers, each a program in tools/."""
     own = [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")]
-    return [*own, unused_usings(), unincluded(), lost_codes(), unlicensed_templates()]
+    return [*own, unused_usings(), unincluded(), lost_codes(), unlicensed_templates(), throwing_prints()]
 
 
 def unlicensed_templates():
@@ -42,6 +42,17 @@ def unlicensed_templates():
     licence = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
     without = [path.name for path in tracked("bpf-templates/*") if licence not in path.open().readline()]
     return Outcome("licences", "failed" if without else "passed", "\n".join(f"{name}: its first line lacks {licence}" for name in without))
+
+
+def throwing_prints():
+    """What is said is no reason to end otherwise where it cannot be written, nor is it one for a daemon not to start."""
+    complaints = []
+    for path in tracked("compiler/*.h", "compiler/*.cpp", "runtime/*.h", "runtime/*.cpp", "tools/*.h", "tools/*.cpp"):
+        text = path.read_text()
+        for found in re.finditer(r"\b(?:fmt|std)::(?:v?print|println)\((?!\))", text):
+            complaints.append(f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, found.start()) + 1}: {found[0][:-1]} throws where it cannot write; "
+                              "tools/chainio/printed.h has print_out and say")
+    return Outcome("prints", "failed" if complaints else "passed", "\n".join(complaints))
 
 
 def unincluded():

@@ -12,6 +12,7 @@
 #include "compiler/diag/diag.h"
 #include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
+#include "tools/chainio/printed.h"
 #include "tools/chainio/testing/bind.h"
 #include "tools/chainio/testing/check.h"
 #include "tools/chainio/testing/origin.h"
@@ -157,7 +158,7 @@ void skip_all(const Suite& suite, const Options& options, const std::string& rea
     for (const auto& test : suite.cases) {
         if (!selected(options, test)) continue;
         counts.skipped++;
-        fmt::print("skip {}: {}\n", diag::escaped(test.name), reason);
+        tool::print_out("skip {}: {}\n", diag::escaped(test.name), reason);
     }
 }
 
@@ -167,9 +168,9 @@ void run_cases(const Suite& suite, const Options& options, const Engines& engine
         if (backends::Interruption::asked()) return;
         if (!selected(options, test)) continue;
         const auto lines = run_case(engines, test, workspace);
-        fmt::print("{} {}\n", lines.empty() ? "ok  " : "FAIL", diag::escaped(test.name));
-        for (const auto& line : lines) fmt::print("       {}\n", diag::escaped(line));
-        if (!lines.empty()) fmt::print("       the case stands at {}:{}\n", diag::escaped(suite.path), test.line);
+        tool::print_out("{} {}\n", lines.empty() ? "ok  " : "FAIL", diag::escaped(test.name));
+        for (const auto& line : lines) tool::print_out("       {}\n", diag::escaped(line));
+        if (!lines.empty()) tool::print_out("       the case stands at {}:{}\n", diag::escaped(suite.path), test.line);
         lines.empty() ? counts.passed++ : counts.failed++;
     }
 }
@@ -178,7 +179,7 @@ void run_cases(const Suite& suite, const Options& options, const Engines& engine
 
 void run_file(const std::string& path, const Options& options, Counts& counts) {
     const auto fail = [&](const std::string& message) {
-        fmt::print(stderr, "chainio test: {}\n", message);
+        tool::say("chainio test: {}\n", message);
         counts.wrong_file = true;
     };
     const auto suite = read_suite(path);
@@ -190,7 +191,7 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
         for (const auto& test : suite->cases) {
             if (!selected(options, test)) continue;
             counts.listed++;
-            fmt::print("{}\n", diag::escaped(fmt::format("{}:{}: {}", path, test.line, test.name)));
+            tool::print_out("{}\n", diag::escaped(fmt::format("{}:{}: {}", path, test.line, test.name)));
         }
         return;
     }
@@ -211,8 +212,8 @@ void run_file(const std::string& path, const Options& options, Counts& counts) {
         return fail(diag::escaped(unknown));
     std::vector<std::string> names;
     for (const auto& steps : engines->steps) names.push_back(steps->name());
-    fmt::print("{}: every case in {}\n", diag::escaped(path), fmt::join(names, ", "));
-    for (const auto& note : engines->notes) fmt::print("not run: {}\n", diag::escaped(note));
+    tool::print_out("{}: every case in {}\n", diag::escaped(path), fmt::join(names, ", "));
+    for (const auto& note : engines->notes) tool::print_out("not run: {}\n", diag::escaped(note));
     run_cases(*suite, options, *engines, *workspace, counts);
 }
 
