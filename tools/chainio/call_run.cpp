@@ -289,6 +289,7 @@ class Call {
                 waiting.done = true;
             }
             print_ready();
+            more = more && printing_error() == 0;  // nobody reads what else there would be
             progress(keys, start);
         }
         clear_progress();
