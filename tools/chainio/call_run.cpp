@@ -1,21 +1,19 @@
 #include "tools/chainio/call_run.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <deque>
+#include <expected>
 #include <nlohmann/json.hpp>
 
 #include "compiler/diag/utf8.h"
 #include "runtime/spec/outcomes.h"
 #include "tools/chainio/call_origin.h"
 #include "tools/chainio/commands.h"
+#include "tools/chainio/keys.h"
 #include "tools/chainio/printed.h"
 #include "tools/chainio/summary.h"
 
@@ -45,50 +43,12 @@ const char* mode_name(ir::ChainMode mode) {
     return "unknown";
 }
 
-// Lines of a file of keys, with how far it has been read.
-class Keys {
-  public:
-    Status open(const std::string& path) {
-        file_ = path == "-" ? stdin : std::fopen(path.c_str(), "re");
-        if (file_ == nullptr)
-            return fail(kExitSystem, fmt::format("cannot read keys '{}': {}", path, std::strerror(errno)));
-        // By the file's size: standard input may be a file that was read up to somewhere, and is read on from there.
-        struct stat file{};
-        if (path != "-" && fstat(fileno(file_), &file) == 0 && S_ISREG(file.st_mode)) size_ = file.st_size;
-        return {};
-    }
-    ~Keys() {
-        if (file_ != nullptr && file_ != stdin) std::fclose(file_);
-        std::free(line_);
-    }
-    bool next(std::string& out) {
-        const ssize_t length = ::getline(&line_, &capacity_, file_);
-        if (length < 0) {
-            if (std::ferror(file_) != 0) trouble_ = std::strerror(errno);
-            return false;
-        }
-        number_++;
-        bytes_ += length;
-        out.assign(line_, static_cast<std::size_t>(length));
-        if (out.ends_with('\n')) out.pop_back();
-        return true;
-    }
-    std::uint64_t number() const { return number_; }
-    const std::string& trouble() const { return trouble_; }  // why they ended early; empty: they did not
-    int percent() const { return size_ <= 0 ? -1 : static_cast<int>(bytes_ * 100 / size_); }
-
-  private:
-    std::FILE* file_ = nullptr;
-    std::string trouble_;
-    char* line_ = nullptr;
-    std::size_t capacity_ = 0;
-    std::uint64_t number_ = 0;
-    long bytes_ = 0, size_ = -1;
-};
-
 class Call {
   public:
-    explicit Call(const CallOptions& options) : options_(options) {}
+    explicit Call(const CallOptions& options)
+        : options_(options),
+          // On a terminal the results themselves are, as they come, and it would stand between them.
+          shows_progress_(!options.quiet && isatty(STDERR_FILENO) == 1 && isatty(STDOUT_FILENO) == 0) {}
 
     Status prepare() {
         auto loaded = spec::Loaded::open(options_.words.artifact, {.use_native = !options_.interpret});
@@ -261,26 +221,17 @@ class Call {
     }
 
     Status run_keys(Clock::time_point start) {
-        Keys keys;
-        if (auto opened = keys.open(options_.keys); !opened) return opened;
-        // Results are printed in the order of the input; the window bounds how many wait for an earlier one.
-        const std::size_t window_limit = std::size_t{engine_->capacity()} * 16 + 1024;
+        auto keys = Keys::open(options_.keys);
+        if (!keys) return fail(kExitSystem, keys.error());
         std::vector<engine::Completion> done(engine_->capacity());
-        Status status;
-        bool more = true;
-        std::string line;
-        while (more || engine_->in_flight() > 0) {
-            while (more && engine_->in_flight() < engine_->capacity() && window_.size() < window_limit) {
-                more = keys.next(line);
-                if (!ends_in_bytes() && line.ends_with('\r')) line.pop_back();
-                if (more && line.empty() && !ends_in_bytes()) continue;
-                if (more) status = submit_line(line, keys.number());
-                more = more && status.has_value();
-            }
+        std::expected<bool, Failure> more = true;
+        while (true) {
+            if (more.value_or(false)) more = start_runs(*keys);
+            const unsigned in_flight = engine_->in_flight();
+            if (in_flight == 0) break;
             // In the kernel a whole batch ends in one system call; half of it, so that the other half goes on
             // meanwhile.
-            const unsigned in_flight = engine_->in_flight();
-            const unsigned batch = engine_->in_kernel() ? (more ? in_flight / 2 : in_flight) : 1;
+            const unsigned batch = engine_->in_kernel() ? (more.value_or(false) ? in_flight / 2 : in_flight) : 1;
             auto count = engine_->reap(done, std::max(batch, 1u));
             if (!count) return fail(kExitSystem, count.error());
             for (unsigned i = 0; i < *count; i++) {
@@ -289,13 +240,37 @@ class Call {
                 waiting.done = true;
             }
             print_ready();
-            more = more && printing_error() == 0;  // nobody reads what else there would be
-            progress(keys, start);
+            progress(*keys, start);
         }
         clear_progress();
-        if (status && !keys.trouble().empty())
-            return fail(kExitSystem, fmt::format("cannot read keys '{}': {}", options_.keys, keys.trouble()));
-        return status;
+        if (!more) return std::unexpected(more.error());
+        return {};
+    }
+
+    // Of the keys that are at hand, as many as there is room for. False: there are no more, or nobody gets their
+    // results. Behind true some run is under way.
+    std::expected<bool, Failure> start_runs(Keys& keys) {
+        // Results are printed in the order of the input; the window bounds how many wait for an earlier one.
+        const std::size_t window_limit = std::size_t{engine_->capacity()} * 16 + 1024;
+        std::string line;
+        while (engine_->in_flight() < engine_->capacity() && window_.size() < window_limit) {
+            if (!keys.at_hand() && !may_wait()) return true;
+            if (printing_error() != 0) return false;
+            const auto there = keys.next(line);
+            if (!there) return fail(kExitSystem, there.error());
+            if (!*there) return false;
+            if (!ends_in_bytes() && line.ends_with('\r')) line.pop_back();
+            if (line.empty() && !ends_in_bytes()) continue;
+            if (auto submitted = submit_line(line, keys.number()); !submitted)
+                return std::unexpected(submitted.error());
+        }
+        return true;
+    }
+
+    // Whoever writes the keys may want the results of some before it writes more: these come first.
+    bool may_wait() {
+        flush_printed();
+        return engine_->in_flight() == 0;
     }
 
     Status submit_line(const std::string& line, std::uint64_t number) {
@@ -336,7 +311,7 @@ class Call {
     }
 
     void progress(const Keys& keys, Clock::time_point start) {
-        if (options_.quiet || isatty(STDERR_FILENO) == 0) return;
+        if (!shows_progress_) return;
         const auto now = Clock::now();
         if (now - start < std::chrono::seconds(1) || now - last_progress_ < std::chrono::milliseconds(200)) return;
         last_progress_ = now;
@@ -375,6 +350,7 @@ class Call {
     };
 
     const CallOptions& options_;
+    const bool shows_progress_;
     std::shared_ptr<const spec::Loaded> spec_;
     std::unique_ptr<engine::Engine> engine_;
     const ir::Chain* chain_ = nullptr;
