@@ -2,6 +2,7 @@
 """chainio call --keys as a part of a pipeline: who reads its results ends, who writes its keys waits for them, and what is no key ends it."""
 import os
 import pathlib
+import resource
 import select
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import runs  # noqa: E402
 import started  # noqa: E402
 from call_and_runtime import BUILD, built  # noqa: E402
 from runs import expect  # noqa: E402
+
+MOST = 16 << 20  # bytes that a line may have
 
 
 def command(app, tree, *words):
@@ -69,10 +72,30 @@ def test_one_by_one(app, tree):
             expect("  the last one, whose line does not end", call.end(), (1, b"42\tok\t294\n", ""))
 
 
+def test_lines_of_no_end(app, tree):
+    """A line that is no key, or that there is no memory for, is not the end of the keys."""
+    line = b"1" * (MOST + (1 << 20))
+    for behind in (b"", b"\n42\n"):
+        done = subprocess.run(command(app, tree), input=b"3\n" + line + behind, capture_output=True, timeout=runs.LONGEST)
+        expect("a line that is too long", (done.returncode, done.stdout, done.stderr), (1, b"3\tok\t21\n", b"chainio call: -:2: the line is longer than 16 MiB, as no parameters are\n"))
+    call = Asked(app, tree)
+    with call.call:
+        expect("memory is short behind a key", call.ask(b"42\n"), b"42\tok\t294\n")
+        pages = int(pathlib.Path(f"/proc/{call.call.pid}/statm").read_text().split()[0])
+        resource.prlimit(call.call.pid, resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 20), resource.RLIM_INFINITY))
+        try:
+            while True:
+                os.write(call.keys, b"1" * (1 << 16))
+        except BrokenPipeError:
+            pass
+        expect("  which a line does not find", call.end(), (3, b"", "chainio call: cannot read keys '-': Cannot allocate memory\n"))
+
+
 def main():
     with built() as (_, app, tree, _):
         test_nobody_reads(app, tree)
         test_one_by_one(app, tree)
+        test_lines_of_no_end(app, tree)
     return runs.ended()
 
 

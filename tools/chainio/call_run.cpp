@@ -220,9 +220,13 @@ class Call {
         return {};
     }
 
+    static std::unexpected<Failure> unread(const UnreadKeys& keys) {
+        return fail(keys.system ? kExitSystem : kExitFailed, keys.why);
+    }
+
     Status run_keys(Clock::time_point start) {
         auto keys = Keys::open(options_.keys);
-        if (!keys) return fail(kExitSystem, keys.error());
+        if (!keys) return unread(keys.error());
         std::vector<engine::Completion> done(engine_->capacity());
         std::expected<bool, Failure> more = true;
         while (true) {
@@ -257,7 +261,7 @@ class Call {
             if (!keys.at_hand() && !may_wait()) return true;
             if (printing_error() != 0) return false;
             const auto there = keys.next(line);
-            if (!there) return fail(kExitSystem, there.error());
+            if (!there) return unread(there.error());
             if (!*there) return false;
             if (!ends_in_bytes() && line.ends_with('\r')) line.pop_back();
             if (line.empty() && !ends_in_bytes()) continue;

@@ -9,15 +9,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace chainio::tool {
 namespace {
 
 constexpr std::size_t kRead = std::size_t{64} << 10;
+// Values of parameters are far shorter, however they are written.
+constexpr std::size_t kMostLine = std::size_t{16} << 20;
 
-std::string unread(const std::string& path, int error) {
-    return fmt::format("cannot read keys '{}': {}", path, std::strerror(error));
+UnreadKeys unread(const std::string& path, int error) {
+    return {fmt::format("cannot read keys '{}': {}", path, std::strerror(error)), true};
 }
 
 bool would_wait(int fd, int milliseconds) {
@@ -36,7 +39,7 @@ ssize_t read_some(int fd, char* into, std::size_t bytes) {
 
 }  // namespace
 
-std::expected<Keys, std::string> Keys::open(const std::string& path) {
+std::expected<Keys, UnreadKeys> Keys::open(const std::string& path) {
     if (path == "-") return Keys(path, STDIN_FILENO);
     run::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) return std::unexpected(unread(path, errno));
@@ -53,16 +56,23 @@ bool Keys::has_line() {
     return begin_ + looked_ < buffer_.size();
 }
 
+bool Keys::is_too_long() const { return looked_ > kMostLine; }
+
 bool Keys::at_hand() {
-    while (!has_line() && !at_end_) {
+    while (!has_line() && !is_too_long() && !at_end_) {
         if (would_wait(fd_, 0)) return false;
         fill();
     }
     return true;
 }
 
-std::expected<bool, std::string> Keys::next(std::string& line) {
-    while (!has_line() && !at_end_) fill();
+std::expected<bool, UnreadKeys> Keys::next(std::string& line) {
+    while (!has_line() && !is_too_long() && !at_end_) fill();
+    if (is_too_long()) {
+        const std::string where = fmt::format("{}:{}", path_, number_ + 1);
+        return std::unexpected(UnreadKeys{
+            fmt::format("{}: the line is longer than {} MiB, as no parameters are", where, kMostLine >> 20), false});
+    }
     const bool ended = has_line();
     if (!ended && error_ != 0) return std::unexpected(unread(path_, error_));
     if (!ended && looked_ == 0) return false;
@@ -77,9 +87,14 @@ std::expected<bool, std::string> Keys::next(std::string& line) {
 void Keys::fill() {
     buffer_.erase(0, std::exchange(begin_, 0));
     const std::size_t before = buffer_.size();
-    buffer_.resize(before + kRead);
-    const ssize_t got = read_some(fd_, buffer_.data() + before, kRead);
-    if (got < 0) error_ = errno;
+    ssize_t got = -1;
+    try {
+        buffer_.resize(before + kRead);
+        got = read_some(fd_, buffer_.data() + before, kRead);
+        if (got < 0) error_ = errno;
+    } catch (const std::bad_alloc&) {
+        error_ = ENOMEM;
+    }
     at_end_ = got <= 0;
     buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
 }

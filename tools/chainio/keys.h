@@ -9,15 +9,20 @@
 
 namespace chainio::tool {
 
+struct UnreadKeys {
+    std::string why;
+    bool system;  // else the keys are wrong
+};
+
 class Keys {
   public:
-    // `path`: - is standard input. Errors say what could not be read.
-    static std::expected<Keys, std::string> open(const std::string& path);
+    // `path`: - is standard input.
+    static std::expected<Keys, UnreadKeys> open(const std::string& path);
 
     // Whether next() has something to give, be it the end, without waiting for whoever writes the keys.
     bool at_hand();
     // The next line, without its end; false: there is none.
-    std::expected<bool, std::string> next(std::string& line);
+    std::expected<bool, UnreadKeys> next(std::string& line);
     std::uint64_t number() const { return number_; }  // of the last line
     // Of the file that has been read; -1: nobody knows how long it is.
     int percent() const { return size_ <= 0 ? -1 : static_cast<int>(bytes_ * 100 / size_); }
@@ -25,6 +30,7 @@ class Keys {
   private:
     Keys(const std::string& path, int fd) : path_(path), fd_(fd) {}
     bool has_line();
+    bool is_too_long() const;
     void fill();
 
     std::string path_;

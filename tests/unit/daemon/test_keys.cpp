@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ class PipedKeys : public testing::Test {
         write_ = run::Descriptor(ends[1]);
         const run::Descriptor read(ends[0]);
         auto opened = Keys::open("/proc/self/fd/" + std::to_string(ends[0]));
-        ASSERT_TRUE(opened) << opened.error();
+        ASSERT_TRUE(opened) << opened.error().why;
         keys_ = std::make_unique<Keys>(std::move(*opened));
     }
     void write(std::string_view text) const {
@@ -32,7 +33,7 @@ class PipedKeys : public testing::Test {
     std::string next() {
         std::string line;
         const auto there = keys_->next(line);
-        return !there ? there.error() : *there ? line : "(none)";
+        return !there ? there.error().why : *there ? line : "(none)";
     }
 
     run::Descriptor write_;
@@ -66,6 +67,30 @@ TEST_F(PipedKeys, AreTakenWithoutBeingAskedFor) {
     EXPECT_EQ(next(), "(none)");
 }
 
+// As long as one may be, and longer, in files.
+TEST(Keys, AreAtMostSoLong) {
+    constexpr std::size_t kMost = std::size_t{16} << 20;
+    std::string path = testing::TempDir() + "chainio-keys.XXXXXX";
+    const run::Descriptor file(mkstemp(path.data()));
+    ASSERT_TRUE(file);
+    const std::string text = "a\n" + std::string(kMost, 'b') + "\n" + std::string(kMost + 1, 'c') + "\nd\n";
+    EXPECT_EQ(::write(file.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    auto keys = Keys::open(path);
+    EXPECT_EQ(unlink(path.c_str()), 0);
+    ASSERT_TRUE(keys);
+    std::string line;
+    EXPECT_TRUE(keys->next(line).value_or(false));
+    EXPECT_TRUE(keys->next(line).value_or(false));
+    EXPECT_EQ(line, std::string(kMost, 'b'));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_TRUE(keys->at_hand());
+        const auto there = keys->next(line);
+        ASSERT_FALSE(there);
+        EXPECT_FALSE(there.error().system);
+        EXPECT_EQ(there.error().why, path + ":3: the line is longer than 16 MiB, as no parameters are");
+    }
+}
+
 TEST(Keys, ThatCannotBeReadAreNotTheEnd) {
     auto keys = Keys::open("/proc/self");
     ASSERT_TRUE(keys);
@@ -74,7 +99,8 @@ TEST(Keys, ThatCannotBeReadAreNotTheEnd) {
     for (int i = 0; i < 2; i++) {
         const auto there = keys->next(line);
         ASSERT_FALSE(there);
-        EXPECT_EQ(there.error(), "cannot read keys '/proc/self': Is a directory");
+        EXPECT_TRUE(there.error().system);
+        EXPECT_EQ(there.error().why, "cannot read keys '/proc/self': Is a directory");
     }
 }
 
