@@ -68,8 +68,9 @@ Wanted wanted_of(const ir::Module& module, std::size_t blocks, const EngineOptio
 }
 
 // Registered memory is taken at once: where there is too little, the kernel would end others, or this process. Huge
-// pages that were reserved are free for this already, and count in no cgroup.
-std::expected<umem::Region, std::string> make_region(const Wanted& wanted, const EngineOptions& options) {
+// pages that were reserved are free for this already, and count in no cgroup. `unread`: as Engine::Memory has it.
+std::expected<umem::Region, std::string> make_region(const Wanted& wanted, const EngineOptions& options,
+                                                     std::string& unread) {
     const umem::Bound machine = umem::memory_of_machine();
     if (wanted.beyond(machine.bytes)) return wanted.refused(machine.of, options.names);
     const std::size_t bytes =
@@ -81,9 +82,11 @@ std::expected<umem::Region, std::string> make_region(const Wanted& wanted, const
     const umem::Room room = umem::room_for_process();
     if (wanted.beyond(room.all.bytes)) return wanted.refused(room.all.of, options.names);
     const std::size_t left = room.left.bytes - std::min(room.left.bytes, kBeside + bytes / 64);
-    if (options.all_memory_at_once && wanted.beyond(left))
+    if (!options.all_memory_at_once) return region;
+    if (wanted.beyond(left))
         return wanted.refused("the " + std::to_string(left / kMiB) + " MiB that are left for it of " + room.left.of,
                               options.names);
+    unread = room.unread;
     return region;
 }
 
@@ -118,7 +121,8 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     // The kernel engine has blocks of its own and caches none (kernel_loop.h): huge pages are not held twice.
     if (options.kernel) umem_bytes = 0;
     umem_bytes = std::max(umem_bytes, kLeastMemory);
-    auto region = make_region(wanted_of(spec.module(), umem_bytes, options), options);
+    std::string unread;
+    auto region = make_region(wanted_of(spec.module(), umem_bytes, options), options, unread);
     if (!region) return std::unexpected(region.error());
     if (options.huge_pages && options.all_memory_at_once) region->gather();
 
@@ -127,8 +131,12 @@ std::expected<Engine::Memory, std::string> Engine::make_memory(const spec::Loade
     const std::uint64_t reads = std::min(options.in_flight * hops + kMostOnDevice, kMostReads);
     const std::size_t stride =
         (std::max<std::size_t>(spec.artifact().layout.total, sizeof(cio_io)) + CIO_PAD + 63) / 64 * 64;
-    Memory memory{umem::Slab(std::move(*region)), LazyMemory(stride * options.in_flight * 2),
-                  LazyMemory(reads * sizeof(Read)), static_cast<std::uint32_t>(reads), options.packet_bytes};
+    Memory memory{umem::Slab(std::move(*region)),
+                  LazyMemory(stride * options.in_flight * 2),
+                  LazyMemory(reads * sizeof(Read)),
+                  static_cast<std::uint32_t>(reads),
+                  options.packet_bytes,
+                  std::move(unread)};
     if (memory.io.base() == nullptr || memory.reads.base() == nullptr) {
         return std::unexpected("no memory for " + std::to_string(options.in_flight) +
                                " chains in flight; ask for fewer (" + options.names.in_flight + ")");
@@ -153,7 +161,9 @@ std::expected<std::unique_ptr<Engine>, std::string> Engine::create_in(std::share
                                                                       const EngineOptions& options, Memory memory,
                                                                       MakeBackend make_backend, void* context) {
     const auto ranks = ranks_of(spec->module());
+    const std::string unread = std::move(memory.unread);
     std::unique_ptr<Engine> engine(new Engine(std::move(spec), options, std::move(memory), ranks));
+    if (!unread.empty()) engine->fallbacks_.note("memory-unknown", unread);
     if (options.kernel) {
         if (auto used = engine->use_kernel(ranks); !used) return std::unexpected(used.error());
         engine->backend_ = make_plain_backend(options.max_files, engine->counters_);

@@ -107,6 +107,7 @@ class Engine {
         LazyMemory io, reads;
         std::uint32_t read_limit;
         std::size_t packet_bytes;
+        std::string unread = {};  // why nobody knows whether there is room for it; empty: there is
     };
     static std::expected<Memory, std::string> make_memory(const spec::Loaded& spec, const EngineOptions& options);
     // In memory that was made with the same spec and options.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -33,13 +34,13 @@ std::size_t number_in(const std::filesystem::path& path) {
     return file >> number ? number : SIZE_MAX;
 }
 
-// Of a file whose lines are a word and a number; 0: it has no such line.
-std::size_t number_of(const std::filesystem::path& path, std::string_view word) {
+// Of a file whose lines are a word and a number.
+std::optional<std::size_t> number_of(const std::filesystem::path& path, std::string_view word) {
     std::ifstream file(path);
     std::string name;
     for (std::size_t number = 0; file >> name >> number; file.ignore(kWholeLine, '\n'))
         if (name == word) return number;
-    return 0;
+    return std::nullopt;
 }
 
 void narrow(Bound& bound, std::size_t bytes, const std::string& of) {
@@ -55,7 +56,7 @@ void look_at(const std::filesystem::path& group, const Version& version, Room& r
     narrow(room.all, limit, of);
     if (usage == SIZE_MAX) return;
     std::size_t kept = 0;
-    for (const char* word : version.of_files) kept += number_of(group / "memory.stat", word);
+    for (const char* word : version.of_files) kept += number_of(group / "memory.stat", word).value_or(0);
     narrow(room.left, less(limit, less(usage, kept)), of);
 }
 
@@ -106,8 +107,13 @@ void look_at_cgroups(const std::string& root, Room& room) {
 void look_at_machine(const std::string& root, Room& room) {
     const std::string meminfo = root + "/proc/meminfo";
     room.machine = room.all = memory_of_machine();
-    const std::size_t available = number_of(meminfo, "MemAvailable:");
-    if (available != 0) room.left = {(available + number_of(meminfo, "SwapFree:")) * 1024, room.machine.of};
+    const auto available = number_of(meminfo, "MemAvailable:");
+    if (available)
+        room.left = {(*available + number_of(meminfo, "SwapFree:").value_or(0)) * 1024, room.machine.of};
+    else
+        room.unread = "'" + meminfo +
+                      "' does not say what is left of this machine's memory (ProcSubset=pid of a systemd unit hides "
+                      "it), so that more than that is not refused";
 }
 
 }  // namespace

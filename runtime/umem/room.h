@@ -16,6 +16,7 @@ struct Room {
     Bound all;   // within the machine's, whoever has it
     Bound left;  // of that, beside what is in use; what the kernel only keeps of files does not count, since it lets go
                  // of that
+    std::string unread;  // why `left` knows nothing of the machine, as a sentence; empty: it does
 };
 // What sysconf says, at once; all of the rest is read from files, in a third of a millisecond.
 Bound memory_of_machine();

@@ -435,6 +435,21 @@ def test_refused_at_the_start(folder):
                    "or take another port (--port SERVICE=PORT)\n"))
 
 
+def test_hidden_memory(folder):
+    """Where nobody can say how much memory is left, nothing is refused for that, and it is told of."""
+    hidden = ["unshare", "--mount", "sh", "-c", 'mount --bind /dev/null /proc/meminfo && exec "$@"', "sh"]
+    if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
+        return print("skipped: without /proc/meminfo: it cannot be hidden here")
+    server = daemon.Server(folder, prefix=hidden)
+    expect("without /proc/meminfo it is said that more memory than is left is not refused",
+           [each["reason"] for each in server.all_stats()["fallbacks"] if each["name"] == "memory-unknown"],
+           ["'/proc/meminfo' does not say what is left of this machine's memory (ProcSubset=pid of a systemd unit hides it), so that more than that is not refused"])
+    expect("ends", server.stop(), 0)
+    server = daemon.Server(folder)
+    expect("with it, nothing is", [each for each in server.all_stats()["fallbacks"] if each["name"] == "memory-unknown"], [])
+    expect("ends", server.stop(), 0)
+
+
 def test_no_ring(folder):
     """Where there is no io_uring, services are refused by --check as they are at the start; call chains are not."""
     command = [runs.BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--file", f"rows={folder / 'a.rows'}"]
@@ -475,6 +490,7 @@ def main():
         test_limits(folder)
         test_too_few_open_files(folder)
         test_refused_at_the_start(folder)
+        test_hidden_memory(folder)
         test_no_ring(folder)
     return runs.ended()
 

@@ -28,6 +28,11 @@ UNLIMITED = """[Service]
 CapabilityBoundingSet=CAP_IPC_LOCK
 AmbientCapabilities=CAP_IPC_LOCK
 """
+# What the daemon says would go to a journal, which nobody keeps here. If it were started all the same, nobody else is to be ended for its memory.
+HEARD = """[Service]
+StandardError=file:/run/chainio-big.said
+OOMScoreAdjust=1000
+"""
 GIVEN = ["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON"]
 NUMBERS = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_IPC_LOCK": 14, "CAP_PERFMON": 38, "CAP_BPF": 39}
 
@@ -43,11 +48,18 @@ def may_lock_memory():
     return subprocess.run(["prlimit", "--memlock=unlimited:unlimited", "true"], capture_output=True).returncode == 0
 
 
+def more_than_is_left():
+    """MiB of memory that the machine has, and of which some are in use; None: that makes too little difference to ask for it."""
+    known = {name: int(kib) for name, kib in re.findall(r"^(\w+): +(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), flags=re.M)}
+    left, all_ = known["MemAvailable"] + known["SwapFree"], known["MemTotal"]
+    return (left + all_) // 2 >> 10 if all_ - left >= 512 << 10 else None
+
+
 def prepared(folder):
     """What an administrator writes, and what `ninja install` puts where the unit looks for it."""
     files, units = folder / "files", folder / "units"
     program = pathlib.Path(re.search(r"^ExecStart=(\S+)", UNIT.read_text(), flags=re.M)[1])
-    for path in (files / "etc" / "chainio", units / "chainio@fast.service.d", files / program.parent.relative_to("/")):
+    for path in (files / "etc" / "chainio", units / "chainio@fast.service.d", units / "chainio@big.service.d", files / program.parent.relative_to("/")):
         path.mkdir(parents=True)
     shutil.copy(BUILD / "bin" / "chainio-runtime", files / program.relative_to("/"))
     shutil.copy(UNIT, units)
@@ -64,6 +76,8 @@ def prepared(folder):
         shutil.copy(here / "kv.o", here / f"{name}.o")
         (here / f"{name}.conf").write_text(f"OPTIONS={OPTIONS} --bind {address}\n")
     (here / "fast.conf").write_text(f"OPTIONS={OPTIONS} --interface vb\n")
+    shutil.copy(here / "kv.o", here / "big.o")
+    (units / "chainio@big.service.d" / "heard.conf").write_text(HEARD)
     return files, units, ["/etc", f"/{program.parts[1]}"]
 
 
@@ -93,6 +107,7 @@ def test_closed(systemd, unit, given):
     expect("/etc, which others may write to, it may not", (read_only(systemd.root / "etc"), read_only(root / "etc")), (False, True))
     devices = {path.name for path in (root / "dev").iterdir() if path.is_block_device() or path.name in ("mem", "kmsg", "fuse")}
     expect("it sees no disk, nor the kernel's messages or memory", devices, set())
+    expect("it sees how much memory is left", (root / "proc" / "meminfo").exists(), True)
 
 
 def test_service(systemd, pair):
@@ -144,6 +159,20 @@ def test_late(systemd, pair):
     expect("and not tried again", systemd.shown("chainio@wrong", "ActiveState", "Result", "NRestarts"), ["failed", "exit-code", "0"])
 
 
+def test_memory(systemd):
+    """More memory than is left is refused, before the kernel would end somebody for it."""
+    print("more memory than there is left")
+    if (mib := more_than_is_left()) is None:
+        return print("skipped: more memory than there is left: nearly all of this machine's is free")
+    if runs.failures:
+        return print("skipped: more memory than there is left: what is wrong may be that it is taken")
+    (systemd.root / "etc/chainio/big.conf").write_text(f"OPTIONS=--file rows=/etc/chainio/a.rows --memory {mib}MiB\n")
+    expect("systemctl start says that it failed", systemd.systemctl("start", "chainio@big")[0], 1)
+    said = (systemd.root / "run/chainio-big.said").read_text()
+    expect("as it is refused", said, lambda text: re.search(r"\(--memory\).* are more than the \d+ MiB that are left for it of this machine's", text))
+    expect("systemctl stop", systemd.systemctl("stop", "chainio@big"), (0, ""))
+
+
 def test_xdp(systemd, pair):
     unit = "chainio@fast"
     print("with the drop-in for xdp")
@@ -171,6 +200,7 @@ def main():
         with manager.Manager(folder, files, units, tops, pair.there) as systemd:
             test_service(systemd, pair)
             test_late(systemd, pair)
+            test_memory(systemd)
             test_xdp(systemd, pair)
             if runs.failures:
                 print(systemd.log.read_text(errors="replace")[-4000:])

@@ -54,6 +54,27 @@ TEST_F(RoomForProcess, IsTheMachinesWithoutCgroups) {
     EXPECT_EQ(room.all.of, "this machine's " + std::to_string(all >> 20) + " MiB");
     EXPECT_EQ(room.left.bytes, std::size_t{512} << 20) << "others' memory may go to where there is swap";
     EXPECT_EQ(room.left.of, room.all.of);
+    EXPECT_EQ(room.unread, "");
+}
+
+// As where /proc shows processes alone.
+TEST_F(RoomForProcess, SaysThatTheMachinesRestIsNotKnown) {
+    fs::remove(root_ + "/proc/meminfo");
+    const std::string unread = "'" + root_ +
+                               "/proc/meminfo' does not say what is left of this machine's memory (ProcSubset=pid of a "
+                               "systemd unit hides it), so that more than that is not refused";
+    EXPECT_EQ(room_for_process(root_).left.bytes, SIZE_MAX);
+    EXPECT_EQ(room_for_process(root_).unread, unread);
+    in_unified("/kv");
+    group("/kv", mib(60), mib(50), "");
+    EXPECT_EQ(room_for_process(root_).left.bytes, std::size_t{10} << 20);
+    EXPECT_EQ(room_for_process(root_).unread, unread) << "a group above may have more left than the machine";
+}
+
+TEST_F(RoomForProcess, KnowsThatNothingIsLeft) {
+    put("/proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable: 0 kB\n");
+    EXPECT_EQ(room_for_process(root_).left.bytes, 0u);
+    EXPECT_EQ(room_for_process(root_).unread, "");
 }
 
 TEST_F(RoomForProcess, IsTheLeastOfAllGroupsAbove) {
