@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
-from daemon import LONG, Server, answer, receive_line, with_editions  # noqa: E402
+from daemon import LONG, Server, answer, receive_line, with_editions, write_rows  # noqa: E402
 from runs import expect  # noqa: E402
 
 STOPS = "the daemon stops"
@@ -87,6 +87,21 @@ def test_without_a_thread(folder, artifacts):
     expect("it is said once", sum("fallback reload-waits" in line for line in server.said), 1)
 
 
+def test_looks_without_a_thread(folder, artifacts):
+    """Where none can be had to look at files, they are looked at all the same, and that is told of once."""
+    (folder / "pthread_create").touch()
+    server = Server(folder, prefix=refusing(folder))
+    write_rows(folder, ord("b"))
+    expect("a file that was replaced is opened", server.control({"op": "invalidate", "id": 1}), {"id": 1, "edition": 2})
+    with server.connect() as sock:
+        sock.sendall(b"row 1\n")
+        expect("  and read", receive_line(sock), answer(b"A", 1, ord("b")))
+    expect("that requests wait for looks is counted", [each["count"] > 0 for each in server.stats()["fallbacks"] if each["name"] == "looks-wait"], [True])
+    (folder / "pthread_create").unlink()
+    expect("ends", server.stop(), 0)
+    expect("it is said once", sum("fallback looks-wait" in line for line in server.said), 1)
+
+
 def told_at_the_end(server, control):
     """Who asks for another reload, and whether files are others, and has the daemon stop then: what all are told on that connection, by their ids."""
     control.sendall(b'{"op": "reload", "id": 2}\n{"op": "invalidate", "id": 3}\n{"op": "stats", "id": 4}\n')
@@ -123,7 +138,7 @@ def test_stops_meanwhile(folder, artifacts):
 
 
 def main():
-    with_editions(test_without_a_thread, test_stops_meanwhile)
+    with_editions(test_without_a_thread, test_looks_without_a_thread, test_stops_meanwhile)
     return runs.ended()
 
 

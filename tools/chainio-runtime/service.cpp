@@ -30,7 +30,7 @@ std::string_view remedy_of(int why) {
 }
 
 // What a descriptor that is waited for belongs to, and which one of these.
-enum class Source : std::uint8_t { signals, listener, progress, preparation, client };
+enum class Source : std::uint8_t { signals, listener, progress, preparation, look, client };
 constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
 constexpr std::chrono::milliseconds kShortage{100};  // of descriptors: until it may be over
 constexpr unsigned kSourceShift = 56;
@@ -264,6 +264,9 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
     if (inside_ != nullptr && !inside_->loop().ended())
         waits_->want(inside_->loop().poll_fd(), EPOLLIN, key_of(Source::progress, 0));
     if (preparing_ != nullptr) waits_->want(preparing_->fd(), EPOLLIN, key_of(Source::preparation, 0));
+    // Nobody takes what it finds before a reload, or at the end.
+    else if (watch_.is_looking() && stops_ == 0)
+        waits_->want(watch_.fd(), EPOLLIN | EPOLLET, key_of(Source::look, now_->number));
     for (const auto& [key, client] : clients_) {
         // While the engine is full, requests wait in the sockets. Who has hung up and is neither read from nor written
         // to is not to be heard of: that would be so at every turn.
@@ -280,7 +283,8 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
             case Source::signals: take_signals(); break;
             case Source::listener: accept_clients(); break;
             case Source::progress:
-            case Source::preparation: break;
+            case Source::preparation:
+            case Source::look: break;
             case Source::client:
                 serve_client(event.data.u64 & ~(~std::uint64_t{0} << kSourceShift), event.events);
                 break;

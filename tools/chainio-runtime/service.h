@@ -101,7 +101,10 @@ class Service {
     void begin_reload(bool artifact);
     void finish_reload(std::expected<Prepared, Problem> prepared);
     void give_up_reloads();
-    bool look_at_files(bool at_once);
+    bool look_at_files();
+    bool begin_look();
+    void take_look();
+    void tell_held_look();
     void tell_wait();
     // `refused`: endpoints that are not served though the reload is done.
     void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result,
@@ -124,6 +127,7 @@ class Service {
     std::unique_ptr<service::Inside> inside_;  // what the kernel answers by itself
     FileWatch watch_;
     std::chrono::steady_clock::time_point looked_, told_;
+    bool held_told_ = false;                              // that the look is kept waiting
     std::chrono::steady_clock::time_point accept_again_;  // clients of the control socket, after a shortage
     struct Told {
         std::uint64_t shed = 0, dropped = 0, refused = 0, displaced = 0;
@@ -148,6 +152,7 @@ class Service {
     std::unique_ptr<Preparation> preparing_;  // its edition
     std::vector<Asked> asked_;                // for a reload, by the control socket
     std::vector<Asked> forgetting_;           // whether files are others, likewise: what was kept is forgotten already
+    std::vector<Asked> looked_for_;           // likewise, since when a look at the files has begun
     std::string file_notice_;                 // why files are to be opened anew
     bool files_due_ = false;                  // that is to be begun
     bool files_owed_ = false;                 // that was tried in vain

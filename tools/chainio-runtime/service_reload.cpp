@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "compiler/diag/utf8.h"
 #include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/say.h"
@@ -12,6 +15,7 @@ namespace chainio::runtime_tool {
 namespace {
 
 constexpr std::chrono::seconds kSayWait{1};  // for the edition before, until that is said
+constexpr std::chrono::seconds kSayHeld{5};  // for a look at the files
 constexpr unsigned kZeroCopyInside = 16384;  // bytes of a reply that the kernel engine sends without a copy
 
 std::string names_of(const service::Inside& inside, const ir::Module& module) {
@@ -148,25 +152,65 @@ std::string Service::report() {
 }
 
 // True when the name of an open file leads to another file by now.
-bool Service::look_at_files(bool at_once) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!watch_.empty() && (at_once || now - looked_ >= std::chrono::milliseconds(kLookMs))) {
-        looked_ = now;
-        for (const FileWatch::Notice& notice : watch_.look()) {
-            say(diag::escaped(notice.message) + "\n");
-            if (notice.changed && !std::exchange(files_due_, true)) file_notice_ = notice.message;
-        }
+bool Service::look_at_files() {
+    while (!files_due_) {
+        if (watch_.is_done())
+            take_look();
+        else if (watch_.is_looking()) {
+            tell_held_look();
+            return false;
+        } else if (!begin_look())
+            return false;
     }
-    // A newer file that could not be opened is tried again when somebody asks, as the older one is read until then.
+    return true;
+}
+
+// Once a second, and for who asks: each has a look that begins behind that, once nothing of the edition before runs.
+bool Service::begin_look() {
+    const bool asked = !forgetting_.empty() && before_ == nullptr;
+    if (watch_.empty()) {
+        if (asked) answer_all(forgetting_, {});
+        return false;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (!asked && now - looked_ < std::chrono::milliseconds(kLookMs)) return false;
+    looked_ = now;
+    held_told_ = false;
+    if (asked) looked_for_ = std::exchange(forgetting_, {});
+    if (watch_.begin()) return true;
+    fallbacks_.note("looks-wait",
+                    "no thread can be had to look whether files were replaced, so that requests wait for that, and for "
+                    "a file system that does not answer; the limit of processes (`ulimit -u`, TasksMax= of a systemd "
+                    "unit) or of open files is met");
+    return true;
+}
+
+void Service::take_look() {
+    for (const FileWatch::Notice& notice : watch_.take()) {
+        say(diag::escaped(notice.message) + "\n");
+        if (notice.changed && !std::exchange(files_due_, true)) file_notice_ = notice.message;
+    }
     files_owed_ = files_owed_ || files_due_;
-    return files_due_ || (at_once && files_owed_);
+    // A newer file that could not be opened is tried again when somebody asks, as the older one is read until then.
+    if (looked_for_.empty()) return;
+    files_due_ = files_owed_;
+    if (!files_due_) answer_all(looked_for_, {});
+}
+
+void Service::tell_held_look() {
+    if (held_told_ || std::chrono::steady_clock::now() - looked_ < kSayHeld) return;
+    held_told_ = true;
+    say(diag::escaped(fmt::format("'{}': its file system has not answered for {} seconds; until it does, no file is "
+                                  "looked at, and what was opened is read further",
+                                  watch_.at(), kSayHeld.count())) +
+        "\n");
 }
 
 // What is to be opened anew waits for the end of the edition before. Where that takes a while, it is said, once an
 // edition: whoever has replaced a file would look for it in what is answered.
 void Service::tell_wait() {
     const bool asked = hung_up_ || !asked_.empty() || !forgetting_.empty();
-    if (!look_at_files(false) && !asked) return;
+    if (!look_at_files() && !asked) return;
     const auto now = std::chrono::steady_clock::now();
     if (std::exchange(waiting_for_, before_->number) != before_->number) wait_told_ = now + kSayWait;
     if (now < wait_told_) return;
@@ -186,8 +230,7 @@ void Service::reload_if_due() {
         return finish_reload(std::move(prepared));
     }
     const bool asked = hung_up_ || !asked_.empty();
-    if (!asked && !look_at_files(!forgetting_.empty())) return answer_all(forgetting_, {});
-    begin_reload(asked);
+    if (asked || look_at_files()) begin_reload(asked);
 }
 
 void Service::begin_reload(bool artifact) {
@@ -198,6 +241,8 @@ void Service::begin_reload(bool artifact) {
     hung_up_ = false;
     // Where the artifact is refused, the files are opened with the one that there is.
     if (!artifact) files_due_ = false;
+    std::ranges::move(looked_for_, std::back_inserter(forgetting_));
+    looked_for_.clear();
     reload_ = {!artifact, artifact ? "asked to" : file_notice_, std::exchange(asked_, {}),
                std::exchange(forgetting_, {})};
     if (inside_ != nullptr) {
@@ -226,8 +271,7 @@ void Service::finish_reload(std::expected<Prepared, Problem> prepared) {
 void Service::give_up_reloads() {
     const std::unexpected stops(Problem{kExitFailed, "the daemon stops"});
     if (preparing_ != nullptr) told(stops);
-    answer_all(asked_, stops);
-    answer_all(forgetting_, stops);
+    for (auto* asked : {&asked_, &forgetting_, &looked_for_}) answer_all(*asked, stops);
 }
 
 // Of `invalidate` it means that the files from which replies are made are those that their names lead to by now.

@@ -1,10 +1,9 @@
 #include "tools/chainio-runtime/watch.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace chainio::runtime_tool {
 namespace {
@@ -15,13 +14,6 @@ bool same_time(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_s
 
 bool same_bytes(const struct stat& a, const struct stat& b) {
     return a.st_size == b.st_size && same_time(a.st_mtim, b.st_mtim);
-}
-
-// When the file was made to which a name leads; zero where the file system does not say.
-timespec made_at(const char* path) {
-    struct statx file{};
-    if (statx(AT_FDCWD, path, 0, STATX_BTIME, &file) != 0 || (file.stx_mask & STATX_BTIME) == 0) return {};
-    return {.tv_sec = file.stx_btime.tv_sec, .tv_nsec = file.stx_btime.tv_nsec};
 }
 
 // What has happened to a file that is declared immutable; empty: nothing. Who writes can put its time back, as `cp -p`
@@ -38,6 +30,7 @@ std::string change_of(const struct stat& before, const struct stat& now) {
 
 void FileWatch::look_after(const Edition& edition) {
     files_.clear();
+    std::vector<std::string> paths;
     for (const OpenFile& file : edition.files) {
         const engine::OpenedFile* opened = edition.engine->file(file.handle);
         if (opened == nullptr) continue;
@@ -45,32 +38,36 @@ void FileWatch::look_after(const Edition& edition) {
         files_.push_back({.path = file.path,
                           .immutable = edition.loaded->module().files[file.file_class].immutable,
                           .seen = opened->as_opened});
+        paths.push_back(file.path);
     }
+    look_ = std::make_unique<Look>(std::move(paths));
 }
 
-std::vector<FileWatch::Notice> FileWatch::look() {
-    std::vector<Notice> notices;
-    for (Watched& file : files_) {
-        struct stat now{};
-        if (stat(file.path.c_str(), &now) != 0) {
-            if (file.gone) continue;
-            file.gone = true;
-            notices.push_back(
-                {false, fmt::format("'{}': {}; what was opened is read further", file.path, std::strerror(errno))});
-            continue;
-        }
-        file.gone = false;
-        std::string change;
-        if (!same_file(file.seen, now) || (file.told && !same_time(file.made, made_at(file.path.c_str()))))
-            change = "was replaced";
-        else if (file.immutable)
-            change = change_of(file.seen, now);
-        if (change.empty()) continue;
-        file.seen = now;
-        file.made = made_at(file.path.c_str());
-        file.told = true;
-        notices.push_back({true, fmt::format("'{}' {}", file.path, change)});
+void FileWatch::look_at(Watched& file, const Seen& now, std::vector<Notice>& notices) {
+    if (now.error != 0) {
+        if (file.gone) return;
+        file.gone = true;
+        notices.push_back(
+            {false, fmt::format("'{}': {}; what was opened is read further", file.path, std::strerror(now.error))});
+        return;
     }
+    file.gone = false;
+    std::string change;
+    if (!same_file(file.seen, now.file) || (file.told && !same_time(file.made, now.made)))
+        change = "was replaced";
+    else if (file.immutable)
+        change = change_of(file.seen, now.file);
+    if (change.empty()) return;
+    file.seen = now.file;
+    file.made = now.made;
+    file.told = true;
+    notices.push_back({true, fmt::format("'{}' {}", file.path, change)});
+}
+
+std::vector<FileWatch::Notice> FileWatch::take() {
+    std::vector<Notice> notices;
+    const std::span<const Seen> seen = look_->take();
+    for (std::size_t i = 0; i < files_.size(); i++) look_at(files_[i], seen[i], notices);
     return notices;
 }
 

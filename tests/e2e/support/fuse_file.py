@@ -4,6 +4,7 @@ import ctypes
 import errno
 import mmap
 import os
+import select
 import stat
 import struct
 import threading
@@ -21,18 +22,40 @@ MNT_FORCE, MNT_DETACH = 1, 2
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def reply_to(what, content, direct):
-    """The body of a reply, but for reads; None: there is no such operation."""
+def reply_to(what, content, direct, known):
+    """The body of a reply, but for reads; None: there is no such operation. What is said of the file is known for so many seconds."""
     if what == INIT:
         return struct.pack("<4I2H2I2HI7I", *VERSION, 0, ASYNC_READ, 0, 0, LARGEST, 1, 0, 0, 0, *[0] * 7)
     if what == GETATTR:
-        return struct.pack("<Q2I6Q10I", 1, 0, 0, 1, len(content), 1, 0, 0, 0, 0, 0, 0, MODE, 1, 0, 0, 0, 512, 0)
+        return struct.pack("<Q2I6Q10I", known, 0, 0, 1, len(content), 1, 0, 0, 0, 0, 0, 0, MODE, 1, 0, 0, 0, 512, 0)
     if what == OPEN:
         return struct.pack("<Q2I", 0, DIRECT_IO if direct else KEEP_CACHE, 0)
     return b"" if what == RELEASE else None
 
 
-def serve(device, content, error_of, direct, answered):
+class Taking:
+    """Whether the server takes requests; one that takes none is as one that is gone, and who has asked it can still be killed."""
+    def __init__(self):
+        self.gate, self.left = threading.Event(), threading.Event()
+        self.gate.set()
+
+    def wait(self, device):
+        select.select([device], [], [])
+        if not self.gate.is_set():
+            self.left.set()
+            self.gate.wait()
+
+    def end(self):
+        """From now on; returns once somebody waits for it."""
+        self.left.clear()
+        self.gate.clear()
+        return self.left.wait(60)
+
+    def go_on(self):
+        self.gate.set()
+
+
+def serve(device, content, error_of, direct, answered, known, taking):
     """Until the file is unmounted. Each read has a thread, so that one which waits holds up no other; `answered` has its place once it has its answer."""
     def send(unique, body, error=0):
         with contextlib.suppress(FileNotFoundError, ConnectionError, PermissionError):  # nobody waits for it any more, or it was ended
@@ -44,6 +67,7 @@ def serve(device, content, error_of, direct, answered):
         answered(offset)
 
     while True:
+        taking.wait(device)
         try:
             request = os.read(device, LARGEST + 8192)
         except OSError as end:
@@ -57,21 +81,22 @@ def serve(device, content, error_of, direct, answered):
             _, offset, size = struct.unpack_from("<2QI", request, IN.size)
             threading.Thread(target=read, args=(unique, offset, size)).start()
             continue
-        body = reply_to(what, content, direct)
+        body = reply_to(what, content, direct, known)
         send(unique, body or b"", errno.ENOSYS if body is None else 0)
 
 
 @contextlib.contextmanager
-def fuse_file(path, content, error_of, direct=False, answered=lambda offset: None):
+def fuse_file(path, content, error_of, direct=False, answered=lambda offset: None, taking=None):
     """`path` holds `content` meanwhile. `error_of` has the place of each read, and says which error it ends with, or 0; the read takes as long as it does.
-    A read is of a page that is not in memory; with `direct`, it is each that a program does, as long as that one's, and who does it by an io_uring is held up."""
+    A read is of a page that is not in memory; with `direct`, it is each that a program does, as long as that one's, and who does it by an io_uring is held up.
+    With `taking`, which says whether requests are taken at all, each look at the file is one."""
     path.touch()
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     try:
         options = f"fd={device},rootmode={MODE:o},user_id=0,group_id=0"
         if libc.mount(b"chainio-test", os.fsencode(path), b"fuse", 0, options.encode()) != 0:
             raise OSError(ctypes.get_errno(), "no FUSE file", str(path))
-        server = threading.Thread(target=serve, args=(device, content, error_of, direct, answered))
+        server = threading.Thread(target=serve, args=(device, content, error_of, direct, answered, 0 if taking else 1, taking or Taking()))
         server.start()
         try:
             yield
@@ -79,6 +104,8 @@ def fuse_file(path, content, error_of, direct=False, answered=lambda offset: Non
             libc.umount2(os.fsencode(path), MNT_FORCE)  # ends what a daemon still reads, which would keep the server and the error waiting
             raise
         finally:
+            if taking:
+                taking.go_on()
             libc.umount2(os.fsencode(path), MNT_DETACH)
             server.join()
     finally:

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""A file system that does not answer any more, as one of a network whose server is gone: the daemon serves on what lies elsewhere, and ends when it is to."""
+import contextlib
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import fuse_file  # noqa: E402
+import netns  # noqa: E402
+import runs  # noqa: E402
+from daemon import Daemon, receive_line, row, write_rows  # noqa: E402
+from runs import BUILD, expect  # noqa: E402
+
+SPEC = """
+app kv { files rows = "*.rows" { immutable }  files far = "*.far" { immutable } }
+chain row(file: file rows, number: u32) -> bytes(max 64KiB) hops 1 {
+  step s(b: block at number * 1000 for 1000 in file) { return b }
+}
+chain distant(file: file far) -> bytes(max 64) hops 1 { step s(b: block at 0 for 12 in file) { return b } }
+service lines on tcp 7001 via uring {
+  text Row { "row " number: int "\\n" }
+  request { line: Row }
+  on request {
+    let v = row(rows["a.rows"], request.line.number as u32) else fail not_found
+    reply v[0..12] "\\n"
+  }
+}
+"""
+
+
+@contextlib.contextmanager
+def served(folder):
+    """A daemon over two files, a connection to it, and whether the file system of the other file takes requests."""
+    taking = fuse_file.Taking()
+    with fuse_file.fuse_file(folder / "a.far", row(0, ord("f")), lambda offset: 0, taking=taking):
+        # That nothing is to be written at its end is known from now on: nobody who closes it waits for the server.
+        expect("it is a file", (folder / "a.far").read_bytes(), row(0, ord("f")))
+        server = Daemon(folder / "app.o", "--file", f"far={folder / 'a.far'}", "--bind", "127.0.0.1", "--port", "lines=0")
+        with socket.create_connection(("127.0.0.1", server.ports["lines", "tcp"]), timeout=60) as sock:
+            expect("it answers", asked(sock, 1), row(1, ord("a"))[:12] + b"\n")
+            yield server, sock, taking
+
+
+def asked(sock, number):
+    sock.sendall(b"row %d\n" % number)
+    return receive_line(sock)
+
+
+@contextlib.contextmanager
+def control(server, *requests):
+    """The answers to requests that need not have any soon, by a connection of their own."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(60)
+        sock.connect(str(server.path))
+        sock.sendall(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
+        yield map(json.loads, sock.makefile())
+
+
+def test_look(folder):
+    """It is only looked whether the file is still the same one."""
+    print("a look at the files")
+    with served(folder) as (server, sock, taking):
+        expect("a look is kept waiting", taking.end(), True)
+        held = f"'{folder / 'a.far'}': its file system has not answered for 5 seconds; until it does, no file is looked at, and what was opened is read further\n"
+        netns.until("which is said", lambda: held in server.said)
+        expect("what lies elsewhere is answered", asked(sock, 2), row(2, ord("a"))[:12] + b"\n")
+        with control(server, {"op": "invalidate", "id": 1}, {"op": "stats", "id": 2}) as answers:
+            expect("who asks whether files are others waits", next(answers)["id"], 2)
+            write_rows(folder, ord("b"))
+            taking.go_on()
+            expect("until it answers again; then the file that was replaced meanwhile is opened", next(answers), {"id": 1, "edition": 2})
+        expect("  and read", asked(sock, 2), row(2, ord("b"))[:12] + b"\n")
+        expect("another look is kept waiting", taking.end(), True)
+        with control(server, {"op": "invalidate", "id": 1}, {"op": "stats", "id": 2}) as answers:
+            expect("somebody waits for it", next(answers)["id"], 2)
+            server.process.send_signal(signal.SIGTERM)
+            expect("who is told that the daemon stops", next(answers), {"id": 1, "error": "the daemon stops"})
+        expect("it ends", server.process.wait(timeout=60), 0)
+        server.rest.join()
+        expect("and says how", server.said[-1], "stopped after 3 answers\n")
+        expect("the look was told of once", server.said.count(held), 1)
+
+
+def main():
+    if why := fuse_file.why_not():
+        print(f"skipped: a file system that does not answer: {why}")
+        return 77
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "app.chain").write_text(SPEC)
+        subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+        for test in (test_look,):
+            write_rows(folder, ord("a"))
+            test(folder)
+    return runs.ended()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
