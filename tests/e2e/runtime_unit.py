@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The systemd unit: it is well formed and closed, and the daemon needs nothing that it takes away: no capability, no system call, no writable code. With the
 drop-in for `via xdp` it has four capabilities, one system call and two kinds of sockets more, and an interface is served with these."""
+import contextlib
 import ctypes
 import json
 import os
@@ -175,6 +176,37 @@ def test_daemon(folder):
     expect("of which were seen", used, lambda calls: {"io_uring_setup", "io_uring_register", "memfd_create", "accept4", "fcntl"} <= calls)
 
 
+def test_full_queue(folder):
+    """A manager that has no room for what the daemon says hears it later, and clients are answered meanwhile."""
+    queue, path = folder / "full", folder / "full-control"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
+        manager.bind(str(queue))
+        manager.settimeout(60)
+        others.setblocking(False)
+        there = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                others.sendto(b"others", str(queue))
+                there += 1
+        server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--file", f"rows={folder / 'a.rows'}",
+                                "--socket", path, "--memory", "1MiB", "--in-flight", "8"], env=os.environ | {"NOTIFY_SOCKET": str(queue)}, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+        said = []
+        for line in server.stderr:
+            said.append(line)
+            if line.startswith("serving at"):
+                break
+        port = int(re.search(r"service lines at tcp \S+ port (\d+):", "".join(said))[1])
+        expect("it serves beside a manager that has no room", asked(port, b"row 7\n"), b"000000007 \n")
+        expect("and reloads", control(path, {"op": "reload", "id": 1}), {"id": 1, "edition": 2})
+        expect("the manager has what others said before", {manager.recv(4096) for _ in range(there)}, {b"others"})
+        expect("  and then how it is by now", manager.recv(4096).decode(), lambda text: text.startswith("READY=1\nSTATUS=edition 2 of"))
+        server.terminate()
+        expect("  and its end", manager.recv(4096), b"STOPPING=1")
+        expect("it ends", server.wait(timeout=60), 0)
+        server.stderr.close()
+
+
 def traced_calls(trace):
     return set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", run_of(trace), flags=re.M)) - {"resumed"}
 
@@ -232,6 +264,7 @@ def main():
         test_unit(folder)
         test_installed(folder)
         test_drop_in(folder)
+        test_full_queue(folder)
         test_daemon(folder)
         if why := netns.why_not():
             print(f"skipped: an interface with what the drop-in gives: {why}")

@@ -24,7 +24,8 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     if (auto opened = open_edition(options, *edition); !opened)
         return fail(opened.error().code, opened.error().message);
     const bool serves = edition->serves();
-    Service service(options, std::move(fallbacks), std::move(ring), std::move(edition));
+    Manager manager;
+    Service service(options, manager, std::move(fallbacks), std::move(ring), std::move(edition));
     if (auto watched = service.watch_signals(); !watched) return fail(kExitSystem, watched.error());
     if (auto begun = service.begin(); !begun) return fail(kExitSystem, begun.error());
     if (!options.socket.empty()) {
@@ -35,7 +36,7 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     say(service.report());
     if (!options.socket.empty()) say(fmt::format("serving at {}\n", diag::escaped(options.socket)));
     wait_for_no_reader();
-    notify_manager("READY=1\nSTATUS=edition 1 of '" + diag::escaped(options.spec) + "' runs");
+    manager.tell("READY=1\nSTATUS=edition 1 of '" + diag::escaped(options.spec) + "' runs");
     if (auto served = service.run(); !served) return fail(kExitSystem, served.error());
     service.leave_if_held();
     const std::uint64_t answered = service.answered();

@@ -30,7 +30,7 @@ std::string_view remedy_of(int why) {
 }
 
 // What a descriptor that is waited for belongs to, and which one of these.
-enum class Source : std::uint8_t { signals, listener, progress, preparation, look, client };
+enum class Source : std::uint8_t { signals, listener, progress, preparation, look, manager, client };
 constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
 constexpr std::chrono::milliseconds kShortage{100};  // of descriptors: until it may be over
 constexpr unsigned kSourceShift = 56;
@@ -67,9 +67,10 @@ std::pair<dev_t, ino_t> file_of(const std::string& path) {
 
 }  // namespace
 
-Service::Service(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
-                 std::unique_ptr<Edition> edition)
+Service::Service(const Options& options, Manager& manager, metrics::Fallbacks fallbacks,
+                 std::unique_ptr<ring::Shared> ring, std::unique_ptr<Edition> edition)
     : options_(options),
+      manager_(manager),
       fallbacks_(std::move(fallbacks)),
       ring_(std::move(ring)),
       now_(std::move(edition)),
@@ -267,6 +268,7 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
     // Nobody takes what it finds before a reload, or at the end.
     else if (watch_.is_looking() && stops_ == 0)
         waits_->want(watch_.fd(), EPOLLIN | EPOLLET, key_of(Source::look, now_->number));
+    if (manager_.keeps()) waits_->want(manager_.fd(), EPOLLOUT, key_of(Source::manager, 0));
     for (const auto& [key, client] : clients_) {
         // While the engine is full, requests wait in the sockets. Who has hung up and is neither read from nor written
         // to is not to be heard of: that would be so at every turn.
@@ -285,6 +287,7 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
             case Source::progress:
             case Source::preparation:
             case Source::look: break;
+            case Source::manager: manager_.tell_kept(); break;
             case Source::client:
                 serve_client(event.data.u64 & ~(~std::uint64_t{0} << kSourceShift), event.events);
                 break;

@@ -18,6 +18,7 @@
 #include "runtime/service/server.h"
 #include "tools/chainio-runtime/client.h"
 #include "tools/chainio-runtime/edition.h"
+#include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/preparation.h"
 #include "tools/chainio-runtime/request.h"
 #include "tools/chainio-runtime/waits.h"
@@ -29,8 +30,8 @@ class Service {
   public:
     static constexpr std::size_t kMostClients = 256;  // of the control socket
 
-    // Without a ring no service can be served, and engines look for one of their own.
-    Service(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
+    // Without a ring no service can be served, and engines look for one of their own. The manager outlives it.
+    Service(const Options& options, Manager& manager, metrics::Fallbacks fallbacks, std::unique_ptr<ring::Shared> ring,
             std::unique_ptr<Edition> edition);
     ~Service();
     Service(const Service&) = delete;
@@ -119,6 +120,7 @@ class Service {
     nlohmann::ordered_json stats() const;
 
     const Options& options_;
+    Manager& manager_;
     metrics::Fallbacks fallbacks_;        // of the ring and the server
     std::unique_ptr<ring::Shared> ring_;  // of the sockets and of all editions' reads
     std::unique_ptr<Waits> waits_;

@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "compiler/diag/utf8.h"
-#include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
 #include "tools/chainio/summary.h"
@@ -234,10 +233,9 @@ void Service::reload_if_due() {
 }
 
 void Service::begin_reload(bool artifact) {
-    notify_manager(fmt::format(
-        "RELOADING=1\nMONOTONIC_USEC={}",
-        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
-            .count()));
+    manager_.tell(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", std::chrono::duration_cast<std::chrono::microseconds>(
+                                                                    std::chrono::steady_clock::now().time_since_epoch())
+                                                                    .count()));
     hung_up_ = false;
     // Where the artifact is refused, the files are opened with the one that there is.
     if (!artifact) files_due_ = false;
@@ -264,7 +262,7 @@ void Service::begin_reload(bool artifact) {
 void Service::finish_reload(std::expected<Prepared, Problem> prepared) {
     told(take_over(std::move(prepared)));
     for_files_ += reload_.for_files;
-    notify_manager("READY=1\nSTATUS=" + diag::escaped(last_));
+    manager_.tell("READY=1\nSTATUS=" + diag::escaped(last_));
 }
 
 // The one that is being prepared, and those that wait for it or for the end of the edition before.

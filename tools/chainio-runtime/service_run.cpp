@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/pieces.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
@@ -150,7 +149,7 @@ std::expected<void, std::string> Service::run() {
         for (const auto& [key, client] : clients_) *ready = *ready || may_take_line(*client);
         if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
     }
-    notify_manager("STOPPING=1");
+    manager_.tell("STOPPING=1");
     give_up_reloads();
     if (inside_ != nullptr) inside_->loop().drain();
     if (auto drained = drain_server(); !drained) return drained;
