@@ -65,7 +65,8 @@ def test_look(folder):
     """It is only looked whether the file is still the same one."""
     print("a look at the files")
     with served(folder) as (server, sock, taking):
-        expect("a look is kept waiting", taking.end(), True)
+        taking.end()
+        expect("a look is kept waiting", taking.left.wait(60), True)
         held = f"'{folder / 'a.far'}': its file system has not answered for 5 seconds; until it does, no file is looked at, and what was opened is read further\n"
         netns.until("which is said", lambda: held in server.said)
         expect("what lies elsewhere is answered", asked(sock, 2), row(2, ord("a"))[:12] + b"\n")
@@ -75,7 +76,8 @@ def test_look(folder):
             taking.go_on()
             expect("until it answers again; then the file that was replaced meanwhile is opened", next(answers), {"id": 1, "edition": 2})
         expect("  and read", asked(sock, 2), row(2, ord("b"))[:12] + b"\n")
-        expect("another look is kept waiting", taking.end(), True)
+        taking.end()
+        expect("another look is kept waiting", taking.left.wait(60), True)
         with control(server, {"op": "invalidate", "id": 1}, {"op": "stats", "id": 2}) as answers:
             expect("somebody waits for it", next(answers)["id"], 2)
             server.process.send_signal(signal.SIGTERM)
@@ -86,6 +88,27 @@ def test_look(folder):
         expect("the look was told of once", server.said.count(held), 1)
 
 
+def test_reload(folder):
+    """The files are to be opened anew."""
+    print("a reload")
+    with served(folder) as (server, sock, taking):
+        taking.end(fuse_file.OPEN)
+        with control(server, {"op": "reload", "id": 1}) as answers:
+            expect("the file is not opened", taking.left.wait(60), True)
+            expect("what lies elsewhere is answered", asked(sock, 2), row(2, ord("a"))[:12] + b"\n")
+            taking.go_on()
+            expect("once it answers again the next edition runs", next(answers), {"id": 1, "edition": 2})
+        netns.until("the edition before has ended", lambda: not server.all_stats()["before_runs"])
+        taking.end()
+        with control(server, {"op": "reload", "id": 1}, {"op": "stats", "id": 2}) as answers:
+            expect("somebody waits for another one", next(answers)["id"], 2)
+            server.process.send_signal(signal.SIGTERM)
+            expect("who is told that the daemon stops", next(answers), {"id": 1, "error": "the daemon stops"})
+        expect("it ends", server.process.wait(timeout=60), 0)
+        server.rest.join()
+        expect("and says what is given up", server.said[-1], "stopped after 2 answers; a reload is given up, whose edition is not prepared\n")
+
+
 def main():
     if why := fuse_file.why_not():
         print(f"skipped: a file system that does not answer: {why}")
@@ -94,7 +117,7 @@ def main():
         folder = pathlib.Path(name)
         (folder / "app.chain").write_text(SPEC)
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
-        for test in (test_look,):
+        for test in (test_look, test_reload):
             write_rows(folder, ord("a"))
             test(folder)
     return runs.ended()

@@ -1,7 +1,9 @@
 #include "tools/chainio-runtime/edition.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -307,6 +309,17 @@ std::expected<void, Problem> look_at_given(const Options& options, Edition& edit
             return problem(kExitSystem, fmt::format("service '{}' cannot be served: {}", of.name, missing));
     }
     return {};
+}
+
+void ask_for_files(const Options& options, const ir::Module& module) {
+    std::vector<std::string> paths;
+    for (const std::string& pair : options.files) paths.push_back(pair.substr(pair.find('=') + 1));
+    for (const std::uint32_t i : classes_of_one_file(options, module)) paths.push_back(module.files[i].pattern);
+    for (const std::string& path : paths) {
+        // To look at it would not do: what a file system of a network has said before may be known, and an open asks.
+        const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        if (fd >= 0) close(fd);
+    }
 }
 
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition) {

@@ -59,6 +59,8 @@ std::expected<void, std::string> make_room(const Options& options, const Edition
 // What --file says, for who only wants to know whether it is right; where it says anything, also whether services find
 // their files among these.
 std::expected<void, Problem> look_at_given(const Options& options, Edition& edition);
+// Returns once the file systems of all files that it reads have answered; who opens them behind that waits for none.
+void ask_for_files(const Options& options, const ir::Module& module);
 // Opens the files that it reads.
 std::expected<void, Problem> open_edition(const Options& options, Edition& edition);
 

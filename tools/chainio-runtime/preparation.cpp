@@ -32,6 +32,7 @@ std::expected<Prepared, Problem> prepare(const Options& options, std::shared_ptr
             if (!read) return std::unexpected(read.error());
             loaded = std::move(*read);
         }
+        ask_for_files(options, loaded->module());
         auto memory = engine::Engine::make_memory(*loaded, engine_options(options, loaded->module(), nullptr));
         if (!memory) return std::unexpected(Problem{kExitSystem, memory.error()});
         return Prepared{std::move(loaded), std::move(*memory)};

@@ -1,5 +1,5 @@
-// What of a new edition takes longest, made by a thread of its own while requests go on: the artifact is read, and the
-// engine's memory is taken and gathered into huge pages.
+// What of a new edition takes longest, made by a thread of its own while requests go on: the artifact is read, the file
+// systems of its files are waited for, and the engine's memory is taken and gathered into huge pages.
 #pragma once
 #include <atomic>
 #include <expected>

@@ -36,20 +36,28 @@ def reply_to(what, content, direct, known):
 class Taking:
     """Whether the server takes requests; one that takes none is as one that is gone, and who has asked it can still be killed."""
     def __init__(self):
-        self.gate, self.left = threading.Event(), threading.Event()
+        self.gate, self.left, self.last = threading.Event(), threading.Event(), None
         self.gate.set()
 
     def wait(self, device):
         select.select([device], [], [])
+        if self.last is None:
+            self.hold()
+
+    def took(self, what):
+        if what == self.last:
+            self.hold()
+
+    def hold(self):
         if not self.gate.is_set():
             self.left.set()
             self.gate.wait()
 
-    def end(self):
-        """From now on; returns once somebody waits for it."""
+    def end(self, last=None):
+        """From now on; with `last`, from the next such request on, which is taken and not answered. Then `left` says that somebody waits."""
+        self.last = last
         self.left.clear()
         self.gate.clear()
-        return self.left.wait(60)
 
     def go_on(self):
         self.gate.set()
@@ -81,6 +89,7 @@ def serve(device, content, error_of, direct, answered, known, taking):
             _, offset, size = struct.unpack_from("<2QI", request, IN.size)
             threading.Thread(target=read, args=(unique, offset, size)).start()
             continue
+        taking.took(what)
         body = reply_to(what, content, direct, known)
         send(unique, body or b"", errno.ENOSYS if body is None else 0)
 
