@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import netns  # noqa: E402
 import runs  # noqa: E402
 from daemon import LONG, Server, answer, receive_line, with_editions, write_rows  # noqa: E402
 from runs import expect  # noqa: E402
@@ -129,6 +130,9 @@ def test_stops_meanwhile(folder, artifacts):
     server = Server(folder, "--timeout", 60000)
     slow = server.stuck(b"row %d\n" % LONG * 40)
     expect("a reload whose edition before has not ended", server.control({"op": "reload"}).get("edition"), 2)
+    for times in (1, 2):
+        write_rows(folder, ord("a") + times)
+        netns.until("each replacement meanwhile is told of", lambda: sum("a.rows' was replaced" in line for line in server.said) == times)
     with socket.socket(socket.AF_UNIX) as control:
         control.settimeout(60)
         control.connect(str(server.path))

@@ -152,16 +152,12 @@ std::string Service::report() {
 
 // True when the name of an open file leads to another file by now.
 bool Service::look_at_files() {
-    while (!files_due_) {
-        if (watch_.is_done())
-            take_look();
-        else if (watch_.is_looking()) {
-            tell_held_look();
-            return false;
-        } else if (!begin_look())
-            return false;
-    }
-    return true;
+    if (watch_.is_done()) take_look();
+    // Where there is no thread, it is done as soon as it has begun.
+    while (!watch_.is_looking() && begin_look())
+        if (watch_.is_done()) take_look();
+    if (watch_.is_looking()) tell_held_look();
+    return files_due_;
 }
 
 // Once a second, and for who asks: each has a look that begins behind that, once nothing of the edition before runs.
