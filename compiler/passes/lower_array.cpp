@@ -14,7 +14,7 @@ using ir::BinOp;
 namespace {
 
 bool is_filtered(const checked::Expr& source) {
-    if (source.kind == ExprKind::let_in) return is_filtered(*source.kids[1]);
+    if (source.kind == ExprKind::let_in) return is_filtered(*source.kids.back());
     return source.kind == ExprKind::pipeline && (!source.filters.empty() || is_filtered(*source.kids[0]));
 }
 
@@ -165,9 +165,8 @@ void ProgramLowering::walk(const checked::Expr& source, const Cut& cut, const st
         each(std::move(v));
     };
     if (base->kind == ExprKind::let_in) {
-        Value v = eval(*base->kids[0]);
-        (*env_)[base->index] = std::move(v);
-        return walk(*base->kids[1], cut, filtered);
+        bind_lets(*base);
+        return walk(*base->kids.back(), cut, filtered);
     }
     Value v = eval(*base);
     switch (v.kind) {

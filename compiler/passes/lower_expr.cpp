@@ -79,7 +79,7 @@ Value ProgramLowering::eval(const checked::Expr& e) {
         case ExprKind::binary: return binary(e);
         case ExprKind::cond: return cond(e);
         case ExprKind::cast: return Value::of(cast(e));
-        case ExprKind::let_in: return let_in(e);
+        case ExprKind::let_in: bind_lets(e); return eval(*e.kids.back());
         case ExprKind::text_match: return text_match(m_.checked.texts[e.type.record], bytes_value(*e.kids[0]));
         case ExprKind::capture: return eval(*e.kids[0]).text->captures[e.index];
         case ExprKind::call_chain: return call_chain(e);
@@ -194,10 +194,13 @@ Operand ProgramLowering::arithmetic(checked::Binary op, bool is_signed, Operand 
 
 Operand ProgramLowering::logical(const checked::Expr& e) {
     bool is_and = static_cast<checked::Binary>(e.index) == checked::Binary::logical_and;
-    Operand left = scalar(*e.kids[0]);
-    auto right = [&] { return scalar(*e.kids[1]); };
     auto known = [&] { return Operand::imm(is_and ? 0 : 1); };
-    return is_and ? choose(left, right, known) : choose(left, known, right);
+    Operand left = scalar(*e.kids[0]);
+    for (std::size_t i = 1; i < e.kids.size(); i++) {
+        auto right = [&] { return scalar(*e.kids[i]); };
+        left = is_and ? choose(left, right, known) : choose(left, known, right);
+    }
+    return left;
 }
 
 namespace {
@@ -354,12 +357,13 @@ Operand ProgramLowering::to_width(Operand v, std::uint32_t bits, bool is_signed)
     return b_.binary(is_signed ? BinOp::ashr : BinOp::lshr, b_.binary(BinOp::shl, v, shift), shift);
 }
 
-Value ProgramLowering::let_in(const checked::Expr& e) {
-    Value v = eval(*e.kids[0]);
-    if (v.kind == Value::Kind::scalar && !v.present) v.scalar = fixed(v.scalar);
-    if (e.index >= env_->size()) env_->resize(e.index + 1);
-    (*env_)[e.index] = std::move(v);
-    return eval(*e.kids[1]);
+void ProgramLowering::bind_lets(const checked::Expr& e) {
+    for (std::size_t i = 0; i < e.locals.size(); i++) {
+        Value v = eval(*e.kids[i]);
+        if (v.kind == Value::Kind::scalar && !v.present) v.scalar = fixed(v.scalar);
+        if (e.locals[i] >= env_->size()) env_->resize(e.locals[i] + 1);
+        (*env_)[e.locals[i]] = std::move(v);
+    }
 }
 
 }  // namespace chainio::passes

@@ -71,7 +71,7 @@ class ProgramLowering {
     Value cond(const checked::Expr&);
     Operand cast(const checked::Expr&);
     Operand to_width(Operand, std::uint32_t bits, bool is_signed);
-    Value let_in(const checked::Expr&);
+    void bind_lets(const checked::Expr&);
     Operand choose(Operand cond, const std::function<Operand()>& yes, const std::function<Operand()>& no);
     Value merge(Operand cond, const checked::Expr& yes, const checked::Expr& no);
     void assign_value(const Value& target, const Value& v);

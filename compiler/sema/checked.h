@@ -68,11 +68,11 @@ enum class ExprKind : std::uint8_t {
                 // optional
     aggregate,  // index = Aggregate over k0 (array or pipeline); `body` for sum, min, max; min and max: optional
     unary,      // index = Unary, k0
-    binary,  // index = Binary, k0, k1; integers of the same signedness, booleans for and/or (short circuit), bytes for
-             // comparisons
+    binary,  // index = Binary, k0, k1; integers of the same signedness, booleans for and/or (short circuit, any number
+             // of kids from two on), bytes for comparisons
     cond,    // k0 ? k1 : k2, only the taken side is evaluated
     cast,    // k0 to `type`: truncated or extended by k0's signedness
-    let_in,  // local `index` = k0 in k1 (an expanded function)
+    let_in,  // the first of `locals` = k0, the next = k1 and so on, in the last kid (an expanded function)
     bytes_slice,       // bytes k0 [k1..k2], checked (else malformed)
     bytes_length,      // of k0
     bytes_offset,      // where in the block the bytes k0, which are part of it, begin
@@ -125,6 +125,7 @@ struct Expr {
     std::uint32_t index = 0, index2 = 0;
     bool closes = false;  // of a call_chain: see ir::CallChain
     std::string bytes;
+    std::vector<std::uint32_t> locals;  // of a let_in
     std::optional<Lambda> body;
     std::vector<Lambda> filters;
 };

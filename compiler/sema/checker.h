@@ -19,7 +19,10 @@ inline constexpr std::uint32_t kMaxArgBytes = 4096;
 inline constexpr std::uint32_t kMaxClasses = 65536;  // of files, and sockets
 inline constexpr std::uint32_t kMaxProbes = 32, kMaxProbeArgs = 12, kMaxSyscallArgs = 6;
 inline constexpr std::uint32_t kMaxNext = 16;
-inline constexpr std::uint32_t kMaxArms = 128;       // each nests an `if` in the one before; the IR nests 200 deep
+inline constexpr std::uint32_t kMaxArms = 128;  // each nests an `if` in the one before; the IR nests 200 deep
+// Statements in one another, an arm in all that stand before it in its `match`: what looks at the checked tree recurses
+// along them, and so does the lowering. Without `match` the parser's bounds come first.
+inline constexpr std::uint32_t kMaxNested = 1024;
 inline constexpr std::uint32_t kMaxReplyParts = 64;  // as the IR
 inline constexpr std::uint32_t kMaxPrefetch = 512;
 inline constexpr std::uint32_t kMaxExpansions = 20000;
@@ -96,7 +99,7 @@ class Checker {
         std::size_t mark_;
     };
     friend class EnvScope;
-    class Level {  // of the expressions that are being checked
+    class Level {  // of the expressions, or of the statements, that are being checked
       public:
         explicit Level(std::uint32_t& levels, std::uint32_t more = 1) : levels_(levels), more_(more) {
             levels_ += more_;
@@ -265,6 +268,7 @@ class Checker {
     Value binary(const ast::Expr&, const ast::Binary&);
     Value logical(const ast::Expr&, const ast::Binary&, checked::Binary);
     Value compare(const ast::Expr&, const ast::Binary&, checked::Binary);
+    Value join(Value left, Value right, checked::Binary, Span);
     Value compare_values(Value, Value, checked::Binary, Span, Span);
     Value arithmetic(const ast::Expr&, const ast::Binary&, checked::Binary);
     Value shift(const ast::Expr&, const ast::Binary&, checked::Binary);
@@ -286,7 +290,9 @@ class Checker {
     Value imported_call(Symbol& module, const ast::Expr&, const ast::Call&);
     Value record_choice(std::uint32_t record, const ast::Name&, bool* found);
     Value wrap(Value body, const Value& named, checked::ExprPtr first);
+    using Lets = std::vector<std::pair<std::uint32_t, checked::ExprPtr>>;  // locals, and what they are set to
     Value view_field(Value view, const ast::Name&, Span);
+    Value wrap(Value body, Lets lets);
     Value file_fact(std::uint32_t file, std::uint16_t which, Span);
     Value header_field(std::uint32_t file, const ast::Name&, Span);
     Value block_member(const ast::Name&, Span, const Binding* event);
@@ -336,8 +342,7 @@ class Checker {
 
     Value call_fn(std::uint32_t fn, const ast::Call&, Span);
     Value expand(FnInfo&, const ast::Call&, Span);
-    bool bind_argument(const ast::Name& param, const ast::Arg&, Binding& out,
-                       std::vector<std::pair<Value, checked::ExprPtr>>& lets);
+    bool bind_argument(const ast::Name& param, const ast::Arg&, Binding& out, Lets& lets);
     void check_unused_fns();
     Value call_chain(std::uint32_t chain, const ast::Call&, Span);
     bool only_closes(const checked::Block&) const;
@@ -358,6 +363,7 @@ class Checker {
     bool match_stmt(const ast::Stmt&, const ast::Match&, checked::Block&);
     struct Arms;
     Value arm_condition(const ast::MatchArm&, const Value& subject, Arms&);
+    bool is_nested_too_deep(const ast::Stmt&, const ast::Match&);
     void warn_missing(const ast::Stmt&, const Arms&);
     bool pattern(const ast::Expr&, const Value& subject, Arms&, Value& condition);
     bool for_stmt(const ast::Stmt&, const ast::For&, checked::Block&);
@@ -545,6 +551,7 @@ class Checker {
     bool expansions_reported_ = false;
     std::uint32_t levels_ = 0;
     bool levels_reported_ = false;
+    std::uint32_t nested_ = 0;  // the statements around the one that is being checked, as kMaxNested counts them
     std::vector<diag::Note> call_notes_;          // where the functions being expanded were called
     Span expression_span_;                        // of the expression that is looked at, or was last
     std::vector<std::string_view> defines_read_;  // what it depends on, of what -D gives

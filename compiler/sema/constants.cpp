@@ -173,7 +173,7 @@ bool Checker::adapt(Value& constant, bool to_signed) {
 // A choice between constants is as flexible as they are.
 bool Checker::adapt_inside(checked::Expr& e, bool to_signed) {
     if (e.kind == ExprKind::cond || e.kind == ExprKind::let_in) {
-        for (std::size_t i = 1; i < e.kids.size(); i++)
+        for (std::size_t i = e.kind == ExprKind::let_in ? e.kids.size() - 1 : 1; i < e.kids.size(); i++)
             if (!adapt_inside(*e.kids[i], to_signed)) return false;
         e.type.is_signed = to_signed;
         return true;

@@ -1,5 +1,6 @@
 // if, when, match and for.
 #include <algorithm>
+#include <map>
 
 #include "compiler/sema/checker.h"
 
@@ -87,8 +88,8 @@ bool Checker::when_stmt(const ast::Stmt& s, const ast::When& n, checked::Block& 
 }
 
 struct Checker::Arms {
-    std::vector<std::pair<Wide, Span>> numbers;
-    std::vector<std::pair<std::string, Span>> texts;
+    std::map<Wide, Span> numbers;
+    std::map<std::string, Span> texts;
     const FieldFacts* facts = nullptr;
     bool chosen = false;  // what is matched is one of their choices
 };
@@ -106,26 +107,20 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
         wrong(v, e.span, describe(subject.expr->type), "an arm of this `match`");
         return false;
     }
+    const auto is_new = [&](const auto& added) {
+        if (added.second) return true;
+        error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two",
+              {{added.first->second, "the first is here"}});
+        return false;
+    };
     if (v.expr->type.kind == TypeKind::bytes) {
-        for (const auto& [text, span] : arms.texts) {
-            if (text != v.expr->bytes) continue;
-            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two",
-                  {{span, "the first is here"}});
-            return false;
-        }
-        arms.texts.emplace_back(v.expr->bytes, e.span);
+        if (!is_new(arms.texts.try_emplace(v.expr->bytes, e.span))) return false;
     } else {
         meet(v, subject.expr->type);
         if (v.expr->type.kind == TypeKind::integer && !fits(v, subject.expr->type, e.span, "what is matched"))
             return false;
         const Wide number = exact(v);
-        for (const auto& [other, span] : arms.numbers) {
-            if (other != number) continue;
-            error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two",
-                  {{span, "the first is here"}});
-            return false;
-        }
-        arms.numbers.emplace_back(number, e.span);
+        if (!is_new(arms.numbers.try_emplace(number, e.span))) return false;
         if (arms.facts && arms.chosen && !arms.facts->choices.empty() &&
             std::ranges::none_of(arms.facts->choices, [&](const auto& choice) { return choice.second == number; })) {
             error(arm_not_choice, e.span, "the field never has this value",
@@ -135,15 +130,7 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
     }
     Value test = compare_values(clone(subject), std::move(v), Binary::eq, e.span, e.span);
     if (!test) return false;
-    if (!condition) {
-        condition = std::move(test);
-        return true;
-    }
-    Value both = make(ExprKind::binary, {TypeKind::boolean}, e.span);
-    both.expr->index = static_cast<std::uint32_t>(Binary::logical_or);
-    both.expr->kids.push_back(std::move(condition.expr));
-    both.expr->kids.push_back(std::move(test.expr));
-    condition = std::move(both);
+    condition = condition ? join(std::move(condition), std::move(test), Binary::logical_or, e.span) : std::move(test);
     return true;
 }
 
@@ -160,8 +147,7 @@ void Checker::warn_missing(const ast::Stmt& s, const Arms& arms) {
     if (!arms.facts || arms.facts->choices.empty()) return;
     std::string missing;
     for (const auto& [word, number] : arms.facts->choices) {
-        if (std::ranges::none_of(arms.numbers, [&](const auto& seen) { return seen.first == number; }))
-            missing += (missing.empty() ? "" : ", ") + std::string(word);
+        if (!arms.numbers.contains(number)) missing += (missing.empty() ? "" : ", ") + std::string(word);
     }
     if (!missing.empty())
         return warn(match_misses, s.span, "no arm for " + missing,
@@ -169,6 +155,16 @@ void Checker::warn_missing(const ast::Stmt& s, const Arms& arms) {
     if (arms.numbers.size() > arms.facts->choices.size()) return;  // others have arms, too
     warn(match_misses, s.span, "no arm for what is none of the field's values, as it may be here",
          "add an arm for it, or `else { }` when nothing is to happen");
+}
+
+bool Checker::is_nested_too_deep(const ast::Stmt& s, const ast::Match& n) {
+    if (nested_ + n.arms.size() <= kMaxNested) return false;
+    error(too_many_arms, s.span,
+          "the arms of this `match` and what stands around it are more than " + std::to_string(kMaxNested) +
+              " levels deep",
+          "an arm is a level deeper than the one before it: move the inner part into a step of its own");
+    failed_ = true;
+    return true;
 }
 
 // match becomes a let and a chain of ifs. When the arms cover every value that a field may have, the last needs no
@@ -183,6 +179,7 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
     }
     if (n.arms.empty())
         error(empty_match, s.span, "this `match` has no arms", "write `match e { 1 { … } else { … } }`");
+    if (is_nested_too_deep(s, n)) return true;
     if (n.arms.size() > kMaxArms) {
         error(too_many_arms, s.span, "this `match` has " + std::to_string(n.arms.size()) + " arms",
               "use at most " + std::to_string(kMaxArms) + "; several values may share an arm");
@@ -202,9 +199,11 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
     }
     bool ok = static_cast<bool>(named), ends = true;
     std::vector<std::pair<checked::ExprPtr, checked::Block>> made;
-    for (const auto& arm : n.arms) {
+    for (std::size_t i = 0; i < n.arms.size(); i++) {
+        const ast::MatchArm& arm = n.arms[i];
         Value condition = arm_condition(arm, named, arms);
         checked::Block body;
+        const Level before(nested_, static_cast<std::uint32_t>(i));
         ends &= block(arm.body, body);
         ok &= static_cast<bool>(condition);
         if (condition) made.emplace_back(std::move(condition.expr), std::move(body));
@@ -212,6 +211,7 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
     const bool covered = ok && arms.chosen && arms.facts && !arms.facts->choices.empty() &&
                          arms.numbers.size() == arms.facts->choices.size();
     checked::Block tail;
+    const Level before(nested_, static_cast<std::uint32_t>(n.arms.size()));
     if (n.otherwise) ends &= block(*n.otherwise, tail);
     if (n.otherwise && covered)
         warn(unreachable_code, n.otherwise->span, "every value of the field has an arm, so `else` never runs",

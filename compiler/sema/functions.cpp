@@ -31,8 +31,7 @@ void mark_given(checked::Expr& sequence) {
 }  // namespace
 
 // One parameter: a file stands for itself; any other argument is evaluated once, before the body.
-bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding& out,
-                            std::vector<std::pair<Value, checked::ExprPtr>>& lets) {
+bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding& out, Lets& lets) {
     out.name = param.text;
     out.span = param.span;
     out.used = true;
@@ -61,7 +60,7 @@ bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding
     out.kind = Binding::Kind::value;
     checked::ExprPtr first;
     out.value = name_local(std::move(v), param.text, &first);
-    if (first) lets.emplace_back(clone(out.value), std::move(first));
+    if (first) lets.emplace_back(out.value.expr->index, std::move(first));
     return true;
 }
 
@@ -96,7 +95,7 @@ Value Checker::call_fn(std::uint32_t index, const ast::Call& n, Span span) {
 
 Value Checker::expand(FnInfo& fn, const ast::Call& n, Span span) {
     std::vector<Binding> params;
-    std::vector<std::pair<Value, checked::ExprPtr>> lets;
+    Lets lets;
     bool ok = true;
     for (std::size_t i = 0; i < n.args.size(); i++) {
         Binding b;
@@ -124,7 +123,7 @@ Value Checker::expand(FnInfo& fn, const ast::Call& n, Span span) {
                 checked::ExprPtr first;
                 b.kind = Binding::Kind::value;
                 b.value = name_local(std::move(v), let.name.text, &first);
-                if (first) lets.emplace_back(clone(b.value), std::move(first));
+                if (first) lets.emplace_back(b.value.expr->index, std::move(first));
             }
             bind(std::move(b));
         }
@@ -143,7 +142,7 @@ Value Checker::expand(FnInfo& fn, const ast::Call& n, Span span) {
         return {};
     }
     if (is_sequence(out)) mark_given(*out.expr);
-    for (auto it = lets.rbegin(); it != lets.rend(); ++it) out = wrap(std::move(out), it->first, std::move(it->second));
+    out = wrap(std::move(out), std::move(lets));
     if (out.expr->kind != ExprKind::let_in) out.expr->span = span;
     return out;
 }

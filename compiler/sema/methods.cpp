@@ -129,7 +129,15 @@ Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
 
 // `first` is computed once, into the local that `named` reads, around `body`.
 Value Checker::wrap(Value body, const Value& named, checked::ExprPtr first) {
-    if (!body || !first) return body;
+    Lets lets;
+    if (first) lets.emplace_back(named.expr->index, std::move(first));
+    return wrap(std::move(body), std::move(lets));
+}
+
+// Likewise of several. They are one node, however many a function has: the checker and the lowering recurse along
+// nodes.
+Value Checker::wrap(Value body, Lets lets) {
+    if (!body || lets.empty()) return body;
     Value let = make(ExprKind::let_in, body.expr->type, body.expr->span);
     let.unit = body.unit;
     let.place = body.place;
@@ -137,8 +145,10 @@ Value Checker::wrap(Value body, const Value& named, checked::ExprPtr first) {
     let.facts = body.facts;
     let.chosen = body.chosen;
     let.flexible = body.flexible;
-    let.expr->index = named.expr->index;
-    let.expr->kids.push_back(std::move(first));
+    for (auto& [local, value] : lets) {
+        let.expr->locals.push_back(local);
+        let.expr->kids.push_back(std::move(value));
+    }
     let.expr->kids.push_back(std::move(body.expr));
     return let;
 }

@@ -32,7 +32,8 @@ bool keeps_mask(Binary op, const Value& left, const Value& right) {
 // The bits stay; of a choice between constants, those of each.
 void become_signed(checked::Expr& e) {
     e.type.is_signed = true;
-    if (e.kind != ExprKind::cond && e.kind != ExprKind::let_in) return;
+    if (e.kind == ExprKind::let_in) return become_signed(*e.kids.back());
+    if (e.kind != ExprKind::cond) return;
     for (std::size_t i = 1; i < e.kids.size(); i++) become_signed(*e.kids[i]);
 }
 
@@ -83,10 +84,21 @@ Value Checker::logical(const ast::Expr& e, const ast::Binary& n, Binary op) {
     Value left = boolean(*n.left, what);
     Value right = boolean(*n.right, what);
     if (!left || !right) return {};
+    return join(std::move(left), std::move(right), op, e.span);
+}
+
+// What is joined already takes one more side: thousands of tests then are one wide node, and no recursion goes along
+// them.
+Value Checker::join(Value left, Value right, Binary op, Span span) {
     const bool stops = op == Binary::logical_or;
     if (left.expr->kind == ExprKind::bool_const)
         return (left.expr->value != 0) == stops ? std::move(left) : std::move(right);
-    Value out = make(ExprKind::binary, {TypeKind::boolean}, e.span);
+    if (left.expr->kind == ExprKind::binary && left.expr->index == static_cast<std::uint32_t>(op)) {
+        left.expr->span = span;
+        left.expr->kids.push_back(std::move(right.expr));
+        return left;
+    }
+    Value out = make(ExprKind::binary, {TypeKind::boolean}, span);
     out.expr->index = static_cast<std::uint32_t>(op);
     out.expr->kids.push_back(std::move(left.expr));
     out.expr->kids.push_back(std::move(right.expr));
@@ -347,20 +359,11 @@ Value Checker::in_set(const ast::Expr& e, const ast::InSet& n) {
         } else if (!out) {
             out = std::move(test);
         } else {
-            Value both = make(ExprKind::binary, {TypeKind::boolean}, e.span);
-            both.expr->index = static_cast<std::uint32_t>(Binary::logical_or);
-            both.expr->kids.push_back(std::move(out.expr));
-            both.expr->kids.push_back(std::move(test.expr));
-            out = std::move(both);
+            out = join(std::move(out), std::move(test), Binary::logical_or, e.span);
         }
     }
     if (!ok || !out) return {};
-    if (!first) return out;
-    Value let = make(ExprKind::let_in, {TypeKind::boolean}, e.span);
-    let.expr->index = named.expr->index;
-    let.expr->kids.push_back(std::move(first));
-    let.expr->kids.push_back(std::move(out.expr));
-    return let;
+    return wrap(std::move(out), named, std::move(first));
 }
 
 Value Checker::cast(const ast::Expr& e, const ast::Cast& n) {

@@ -173,8 +173,10 @@ class StaleNames {
             case ExprKind::local: return names_.contains(e.index) ? names_[e.index].variables : Variables{};
             case ExprKind::bytes_slice: return variables_of(*e.kids[0]);
             case ExprKind::let_in:
-                if (e.kids[0]->type.kind == TypeKind::bytes) names_[e.index] = {variables_of(*e.kids[0]), e.span};
-                return variables_of(*e.kids[1]);
+                for (std::size_t i = 0; i < e.locals.size(); i++)
+                    if (e.kids[i]->type.kind == TypeKind::bytes)
+                        names_[e.locals[i]] = {variables_of(*e.kids[i]), e.span};
+                return variables_of(*e.kids.back());
             case ExprKind::cond: {
                 Variables out = variables_of(*e.kids[1]);
                 out.merge(variables_of(*e.kids[2]));

@@ -39,6 +39,7 @@ checked::Stmt& Checker::add(checked::Block& out, StmtKind kind, const ast::Stmt&
 }
 
 bool Checker::block(const ast::Block& n, checked::Block& out) {
+    const Level nested(nested_);
     const std::size_t mark = bindings_.size();
     bool ends = false;
     const ast::Stmt* last = nullptr;
@@ -108,10 +109,12 @@ bool Checker::statement(const ast::Stmt& s, checked::Block& out) {
 checked::ExprPtr Checker::hoist(Value v, checked::Block& out, const ast::Stmt& n) {
     checked::ExprPtr e = std::move(v.expr);
     while (e->type.optional && e->kind == ExprKind::let_in) {
-        checked::Stmt& let = add(out, StmtKind::let, n);
-        let.index = e->index;
-        let.value = std::move(e->kids[0]);
-        checked::ExprPtr inner = std::move(e->kids[1]);
+        for (std::size_t i = 0; i < e->locals.size(); i++) {
+            checked::Stmt& let = add(out, StmtKind::let, n);
+            let.index = e->locals[i];
+            let.value = std::move(e->kids[i]);
+        }
+        checked::ExprPtr inner = std::move(e->kids.back());
         e = std::move(inner);
     }
     return e;

@@ -14,6 +14,7 @@ checked::ExprPtr clone(const checked::Expr& e) {
     out->index = e.index;
     out->index2 = e.index2;
     out->bytes = e.bytes;
+    out->locals = e.locals;
     for (const auto& kid : e.kids) out->kids.push_back(kid ? clone(*kid) : nullptr);
     if (e.body) out->body = checked::Lambda{e.body->local, clone(*e.body->body)};
     for (const auto& f : e.filters) out->filters.push_back({f.local, clone(*f.body), f.given});

@@ -11,8 +11,10 @@ namespace chainio::syntax {
 
 class Builder {
   public:
-    Builder(CommentList& comments, const std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags)
-        : comments_(comments), tokens_(tokens), diags_(diags) {}
+    // `else_ifs`: levels of them around the text.
+    Builder(CommentList& comments, const std::vector<SyntaxToken>& tokens, diag::Diagnostics& diags,
+            std::size_t else_ifs = 0)
+        : comments_(comments), tokens_(tokens), diags_(diags), else_ifs_(else_ifs) {}
 
     ast::Item item(P::ItemContext* tree);
     ast::AppItem app_item(P::AppItemContext* tree);
@@ -102,6 +104,7 @@ class Builder {
     CommentList& comments_;
     const std::vector<SyntaxToken>& tokens_;
     diag::Diagnostics& diags_;
+    std::size_t else_ifs_;  // around the statement that is being built: each nests the rest of its `if` once more
 };
 
 }  // namespace chainio::syntax

@@ -140,13 +140,8 @@ ast::If Builder::if_stmt(P::IfStmtContext* tree) {
     ast::If out{.condition = expr(tree->condition), .yes = block(tree->yes), .no = std::nullopt};
     ast::If* last = &out;
     bool closed = false;
-    std::size_t depth = 0;
+    const std::size_t around = else_ifs_;
     for (P::ElsePartContext* part : tree->elses) {
-        if (++depth > max_nesting) {
-            diags_.report(code::too_deep, span(part),
-                          "more than " + std::to_string(max_nesting) + " `else if` in a row", "use `match`");
-            break;
-        }
         if (closed) {
             diags_.report(code::unexpected, span(part), "this `else` follows the last `else`",
                           "an `if` has one `else` without a condition, at its end");
@@ -156,6 +151,12 @@ ast::If Builder::if_stmt(P::IfStmtContext* tree) {
             last->no = block(part->no);
             closed = true;
             continue;
+        }
+        if (++else_ifs_ > max_nesting) {
+            diags_.report(code::too_deep, span(part),
+                          "`else if` is nested deeper than " + std::to_string(max_nesting) + " levels",
+                          "use `match`, or move the inner part into a step of its own");
+            break;
         }
         auto inner = std::make_unique<ast::Stmt>();
         inner->span = span(part);
@@ -167,6 +168,7 @@ ast::If Builder::if_stmt(P::IfStmtContext* tree) {
         last->else_if = true;
         last = &std::get<ast::If>(last->no->stmts.front()->node);
     }
+    else_ifs_ = around;
     return out;
 }
 

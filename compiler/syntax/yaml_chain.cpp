@@ -220,11 +220,12 @@ ast::If YamlReader::if_stmt(const Node& node) {
     map(node, "an `if`", {"if", "then", "elif", "else"});
     ast::If out{.condition = expr(&need(node, "if")), .yes = block(find(node, "then")), .no = std::nullopt};
     ast::If* last = &out;
-    std::size_t depth = 0;
+    const std::size_t around = else_ifs_;
     for (const Node& each : list(find(node, "elif"), "`if` and `then`")) {
-        if (++depth > max_nesting) {
-            diags_.report(code::too_deep, each.span, "more than " + std::to_string(max_nesting) + " `elif` in a row",
-                          "use `match`");
+        if (++else_ifs_ > max_nesting) {
+            diags_.report(code::too_deep, each.span,
+                          "`elif` is nested deeper than " + std::to_string(max_nesting) + " levels",
+                          "use `match`, or move the inner part into a step of its own");
             break;
         }
         if (!map(each, "an `elif`", {"if", "then"})) continue;
@@ -240,6 +241,7 @@ ast::If YamlReader::if_stmt(const Node& node) {
         last = &std::get<ast::If>(last->no->stmts.front()->node);
     }
     if (const Node* otherwise = find(node, "else")) last->no = block(otherwise);
+    else_ifs_ = around;
     return out;
 }
 

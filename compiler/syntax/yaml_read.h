@@ -91,6 +91,7 @@ class YamlReader {
     CommentList& comments_;
     diag::Diagnostics& diags_;
     std::size_t nested_ = 3;           // braces around a text in the .chain form; those of a chain and a step, at least
+    std::size_t else_ifs_ = 0;         // around the statement that is being read, as the builder counts them
     std::vector<std::string> inside_;  // comments in texts, which go in front of the entry that has these
     std::vector<std::string>& broken_;  // names declared in what could not be read
 };
@@ -98,7 +99,7 @@ class YamlReader {
 template <typename Use>
 void YamlReader::fragment(const Node& node, Use use, TextKind kind) {
     Reader reader(file_, node.text, {.places = &node.places, .kind = kind, .nested = nested_}, diags_);
-    Builder builder(reader.comments(), reader.tokens(), diags_);
+    Builder builder(reader.comments(), reader.tokens(), diags_, else_ifs_);
     use(reader, builder);
     reader.comments().take_rest(0, std::string_view::npos, inside_);
 }

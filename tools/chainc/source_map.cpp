@@ -7,7 +7,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Collects what has a line of the canonical form. Blocks nest at most as deep as the parser allows (256).
+// Collects what has a line of the canonical form. Blocks nest at most as deep as the parser allows: in 256
+// brackets and as many `else if`.
 class Collector {
   public:
     explicit Collector(std::map<std::uint32_t, Span>& lines) : lines_(lines) {}

@@ -1,8 +1,10 @@
-"""large.py KIND: a spec whose only step is too large in one way."""
+"""large.py KIND [COUNT]: a spec whose only step is too large in one way, or has COUNT of something."""
 import sys
 
 HEAD = 'app t { files p = "*" }\nrecord R { a: u64le[512] }\nchain c(f: file p) -> u64 {\n  step s(r: R at 0 for 4096) {\n'
 kind = sys.argv[1]
+count = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+many = ", ".join(str(i * 3) for i in range(count))
 lines = []
 if kind == "variables":
     lines += [f"var v{i} = r.a[{i}]" for i in range(200)]
@@ -51,6 +53,35 @@ elif kind == "whole":  # none of 120 chains is too large
     body = " + ".join(f"mix(r.a[{i}], r)" for i in range(8))
     chains = "".join(f"chain c{n}(f: file p) -> u64 {{ step s(r: R at 0 for 4096) {{ return {body} }} }}\n" for n in range(120))
     print(f'app t {{ files p = "*" }}\nrecord R {{ a: u64le[512] }}\nfn mix(t, r) = {one}\n{chains}')
+    sys.exit()
+elif kind == "set":
+    lines += [f"if r.a[0] in ({many}) {{ return 1 }}", "return 0"]
+elif kind == "patterns":
+    lines += [f"match r.a[0] {{ {many} {{ return 1 }} else {{ return 0 }} }}"]
+elif kind == "texts":
+    HEAD = HEAD.replace("u64le[512]", "bytes(4096)")
+    lines += ["match r.a[0..4] { " + ", ".join(f'"{i:04x}"' for i in range(count)) + " { return 1 } else { return 0 } }"]
+elif kind == "present":
+    HEAD = HEAD.replace("a: u64le[512]", f"k: u64le  a: u8 when k in ({many})")
+    lines += ["return r.a as u64"]
+elif kind == "lets":
+    lets = "".join(f"  let v{i} = v{i - 1} ^ {i}\n" for i in range(1, count))
+    HEAD = HEAD.replace("chain c", f"fn f(x) {{\n  let v0 = x ^ 7\n{lets}  v{count - 1}\n}}\nchain c")
+    lines += ["return f(r.a[0])"]
+elif kind == "else_ifs":  # each of 60 has 250, and the next one in its last `else`
+    for i in range(60):
+        lines += [" else ".join(f"if r.a[{i}] == {j} {{ t = {j} }}" for j in range(count)) + " else {"]
+    lines = ["var t = 0", *lines, "t = 1" + " }" * 60, "return t"]
+elif kind == "arms":  # the same of `match`; what ends the step takes no level of a program
+    for i in range(60):
+        lines += [f"match r.a[{i}] {{ " + " ".join(f"{j} {{ return {j} }}" for j in range(count)) + " else {"]
+    lines += ["return 1" + " } }" * 60]
+elif kind == "elifs":
+    print("- files: p\n  glob: '*'\n- chain: c\n  params:\n    f: file p\n  returns: u64\n  steps:\n  - step: s\n    view: b\n    record: block\n    at: 0\n    for: 8\n    do:")
+    for i in range(3):
+        parts = "".join(f"\n{'  ' * i}      - {{if: b.byte({i}) == {j}, then: return {j}}}" for j in range(count))
+        print(f"{'  ' * i}    - if: b.byte({i}) == 255\n{'  ' * i}      then: return 1\n{'  ' * i}      elif:{parts}\n{'  ' * i}      else:")
+    print("          - return 2")
     sys.exit()
 elif kind == "operations":
     lines += ["var t = 0"] + [f"t = (t ^ r.a[(t + {i}) & 511]) * {i + 3}" for i in range(25000)] + ["return t"]
