@@ -64,8 +64,8 @@ struct WarningOptions {
     std::map<std::string, bool> errors;   // -Werror=name
 };
 
-// Collects diagnostics; the same code at the same place is kept once. At most `limit` errors are kept, the rest
-// counted.
+// Collects diagnostics; the same code at the same place is kept once. At most `limit` errors are kept, and as many
+// warnings and notes; the rest is counted.
 class Diagnostics {
   public:
     explicit Diagnostics(WarningOptions options = {}, std::size_t limit = 200);

@@ -34,16 +34,14 @@ void Diagnostics::report(int code, Span span, std::string message, std::string h
     // Diagnostics without a place are told apart by their words.
     const bool placed = span.file != 0;
     const auto key = std::tuple(span.file, span.line, span.col, code, placed ? std::string() : message);
-    if (seen_.size() >= 64 * limit_) return;
-    if (!seen_.insert(key).second) return;
     const Severity severity = severity_of(entry, options_);
-    if (severity == Severity::error) {
-        errors_++;
-    } else {
-        others_++;
-    }
-    const std::size_t kept = severity == Severity::error ? errors_ : others_;
-    if (kept > limit_) return;
+    std::size_t& count = severity == Severity::error ? errors_ : others_;
+    // Past a bound, what is new is counted and no longer remembered. It is one bound for errors and one for the rest,
+    // so that warnings hide no error.
+    const bool is_new = count < 64 * limit_ ? seen_.insert(key).second : !seen_.contains(key);
+    if (!is_new) return;
+    count++;
+    if (count > limit_) return;
     all_.push_back({code, severity, span, std::move(message), std::move(hint), std::move(notes)});
 }
 

@@ -45,6 +45,27 @@ TEST(Diagnostics, KeepsAtMostTheLimitAndCountsTheRest) {
     EXPECT_EQ(d.dropped(), 15U);
 }
 
+TEST(Diagnostics, CountsWhatItNoLongerTellsApart) {
+    Diagnostics d({}, 1);
+    for (std::uint32_t line = 1; line <= 200; line++) d.report(500, {1, line, 1, line, 2}, "m", "h");
+    d.report(500, {1, 1, 1, 1, 2}, "the first again", "h");
+    EXPECT_EQ(d.error_count(), 200U);
+    EXPECT_EQ(d.sorted().size(), 1U);
+}
+
+TEST(Diagnostics, KeepsAnErrorBehindAnyNumberOfWarnings) {
+    const CatalogEntry* warning = first_warning();
+    ASSERT_TRUE(warning);
+    Diagnostics d({}, 1);
+    for (std::uint32_t line = 1; line <= 200; line++) d.report(warning->code, {1, line, 1, line, 2}, "m", "h");
+    for (int i = 0; i < 2; i++) d.report(500, {1, 201, 1, 201, 2}, "twice", "h");
+    EXPECT_TRUE(d.has_errors());
+    EXPECT_EQ(d.error_count(), 1U);
+    EXPECT_EQ(d.other_count(), 200U);
+    ASSERT_EQ(d.sorted().size(), 2U);
+    EXPECT_EQ(d.sorted()[1].message, "twice");
+}
+
 TEST(Diagnostics, WarningOptionsChooseTheSeverity) {
     const CatalogEntry* warning = first_warning();
     if (!warning) GTEST_SKIP() << "the catalogue has no warning";
