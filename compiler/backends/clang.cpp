@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 namespace chainio::backends {
@@ -106,11 +107,14 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
 
 std::expected<TempDir, std::string> TempDir::make() {
     TempDir dir;
-    std::string path = temp_root() + "/chainc.XXXXXX";
-    if (mkdtemp(path.data()) == nullptr)
+    // Absolute, as clang runs inside of it and is given names of files there.
+    std::error_code error;
+    std::string path = (fs::absolute(temp_root(), error) / "chainc.XXXXXX").string();
+    if (!error && mkdtemp(path.data()) == nullptr) error.assign(errno, std::generic_category());
+    if (error)
         return std::unexpected(
             fmt::format("cannot make a directory in {}: {}\nhint: set TMPDIR to one that can be written", temp_root(),
-                        std::strerror(errno)));
+                        error.message()));
     dir.path_ = std::move(path);
     return dir;
 }
