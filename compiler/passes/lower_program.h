@@ -97,6 +97,7 @@ class ProgramLowering {
     Value make_view(const checked::Record&, Operand offset, bool check);
     void check_view(const std::shared_ptr<ViewData>&);
     void check_expectation(const std::shared_ptr<ViewData>&, std::uint32_t field);
+    void check_gaps(const std::shared_ptr<ViewData>&);
     Value field(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Value read_field(const std::shared_ptr<ViewData>&, std::uint32_t index);
     Value varint_field(const std::shared_ptr<ViewData>&, std::uint32_t index);

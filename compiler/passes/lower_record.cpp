@@ -61,6 +61,7 @@ Value ProgramLowering::make_view(const checked::Record& record, Operand offset, 
 void ProgramLowering::check_view(const View& view) {
     std::uint64_t prefix = fixed_prefix(*view->record);
     if (prefix > 0) demand(ir::Space::block, view->offset, Operand::imm(prefix), absent());
+    check_gaps(view);
     for (std::uint32_t i = 0; i < view->record->fields.size(); i++) {
         const Field& f = view->record->fields[i];
         if (!f.equals && f.choices.empty()) continue;
@@ -69,6 +70,19 @@ void ProgramLowering::check_view(const View& view) {
         } else {
             check_expectation(view, i);
         }
+    }
+}
+
+// `_: at N` behind what may reach further: the fields behind it are found without those before it, so nothing else
+// would compare them. Of a request that is still to come, what there is decides.
+void ProgramLowering::check_gaps(const View& view) {
+    if (arriving_) return;
+    const std::vector<Field>& fields = view->record->fields;
+    for (std::uint32_t i = 1; i < fields.size(); i++) {
+        if (!fields[i].compared) continue;
+        begins_near(view);
+        ends_before(view, i - 1);
+        demand_le(field_end(view, i - 1), plus(b_, view->offset, fields[i].at->value), CIO_MALFORMED);
     }
 }
 
@@ -355,6 +369,7 @@ Operand ProgramLowering::existing_end(const View& view, std::uint32_t index) {
         }
         case Field::Kind::record: {
             Value nested = make_view(m_.checked.records[f.record], start, false);
+            check_gaps(nested.view);
             return view_end(nested.view);
         }
         case Field::Kind::array: {

@@ -153,6 +153,7 @@ struct Field {
     std::uint32_t max = 0;
     std::uint8_t stop = 0;  // of a cstr
     ExprPtr at;             // offset from the record's start; absent: after the field before
+    bool compared = false;  // of `_: at N` with a constant N: the field before it may reach further, which is malformed
     ExprPtr length;         // bytes, padding
     ExprPtr count;          // array
     ExprPtr when;    // the field exists only when this holds; reading it otherwise is malformed; it then takes no bytes

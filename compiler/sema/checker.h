@@ -215,6 +215,7 @@ class Checker {
     Value constant_in_place(const ast::Expr&);
     void choices_of_field(checked::Field&, FieldInfo&, RecordInfo&, const ast::Field&);
     void place_field(checked::Field&, Layout&, const ast::Field&, RecordInfo&);
+    std::uint64_t most_bytes(const checked::Field&) const;
     std::uint64_t largest(const Value&) const;
     std::optional<std::uint32_t> record_named(const ast::Expr&);
     std::optional<std::uint32_t> record_named(const ast::QualifiedName&);
@@ -267,8 +268,8 @@ class Checker {
     Value unary(const ast::Expr&, const ast::Unary&);
     Value binary(const ast::Expr&, const ast::Binary&);
     Value logical(const ast::Expr&, const ast::Binary&, checked::Binary);
-    Value compare(const ast::Expr&, const ast::Binary&, checked::Binary);
     Value join(Value left, Value right, checked::Binary, Span);
+    Value compare(const ast::Expr&, const ast::Binary&, checked::Binary);
     Value compare_values(Value, Value, checked::Binary, Span, Span);
     Value arithmetic(const ast::Expr&, const ast::Binary&, checked::Binary);
     Value shift(const ast::Expr&, const ast::Binary&, checked::Binary);
@@ -289,10 +290,10 @@ class Checker {
     Value imported_value(Symbol& module, const ast::Expr&, const ast::FieldAccess&);
     Value imported_call(Symbol& module, const ast::Expr&, const ast::Call&);
     Value record_choice(std::uint32_t record, const ast::Name&, bool* found);
-    Value wrap(Value body, const Value& named, checked::ExprPtr first);
     using Lets = std::vector<std::pair<std::uint32_t, checked::ExprPtr>>;  // locals, and what they are set to
-    Value view_field(Value view, const ast::Name&, Span);
+    Value wrap(Value body, const Value& named, checked::ExprPtr first);
     Value wrap(Value body, Lets lets);
+    Value view_field(Value view, const ast::Name&, Span);
     Value file_fact(std::uint32_t file, std::uint16_t which, Span);
     Value header_field(std::uint32_t file, const ast::Name&, Span);
     Value block_member(const ast::Name&, Span, const Binding* event);
@@ -362,8 +363,8 @@ class Checker {
     bool when_stmt(const ast::Stmt&, const ast::When&, checked::Block&);
     bool match_stmt(const ast::Stmt&, const ast::Match&, checked::Block&);
     struct Arms;
-    Value arm_condition(const ast::MatchArm&, const Value& subject, Arms&);
     bool is_nested_too_deep(const ast::Stmt&, const ast::Match&);
+    Value arm_condition(const ast::MatchArm&, const Value& subject, Arms&);
     void warn_missing(const ast::Stmt&, const Arms&);
     bool pattern(const ast::Expr&, const Value& subject, Arms&, Value& condition);
     bool for_stmt(const ast::Stmt&, const ast::For&, checked::Block&);
@@ -550,8 +551,8 @@ class Checker {
     std::uint32_t expansions_ = 0, expansion_depth_ = 0;
     bool expansions_reported_ = false;
     std::uint32_t levels_ = 0;
-    bool levels_reported_ = false;
     std::uint32_t nested_ = 0;  // the statements around the one that is being checked, as kMaxNested counts them
+    bool levels_reported_ = false;
     std::vector<diag::Note> call_notes_;          // where the functions being expanded were called
     Span expression_span_;                        // of the expression that is looked at, or was last
     std::vector<std::string_view> defines_read_;  // what it depends on, of what -D gives

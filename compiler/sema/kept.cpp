@@ -59,7 +59,7 @@ std::optional<KeptPlace> part_of_block(const Expr& e) {
 }
 
 bool has_condition(const checked::Module& module, const Field& field) {
-    if (field.equals || field.when || !field.choices.empty()) return true;
+    if (field.equals || field.when || field.compared || !field.choices.empty()) return true;
     if (field.kind != Field::Kind::record) return false;
     return std::ranges::any_of(module.records[field.record].fields,
                                [&](const Field& inner) { return has_condition(module, inner); });

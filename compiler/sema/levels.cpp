@@ -48,9 +48,9 @@ std::uint32_t Checker::levels(const checked::Expr& e, const RecordInfo& self) co
 void Checker::field_levels(const Field& field, FieldInfo& facts, const RecordInfo& info) const {
     const std::uint32_t before = info.infos.empty() ? 0 : info.infos.back().levels_to_end;
     const auto of = [&](const checked::ExprPtr& e) { return e ? levels(*e, info) : 0; };
-    // A computed `_: at e` is compared with where the field before it ends.
-    const bool compared = is_gap(field) && field.at && field.at->kind != ExprKind::int_const;
-    const bool follows = field.fixed_offset < 0 && (!field.at || compared);
+    // `_: at e` is compared with where the field before it ends, unless that is never behind e.
+    const bool computed = is_gap(field) && field.at && field.at->kind != ExprKind::int_const;
+    const bool follows = field.fixed_offset < 0 && (!field.at || computed || field.compared);
     const std::uint32_t place = std::max(follows ? before : 0, of(field.at));
     facts.levels = std::max({place, of(field.length), of(field.count), of(field.when), of(field.value)});
     const checked::Type* element = field.kind == Field::Kind::array ? field.type.element.get() : &field.type;

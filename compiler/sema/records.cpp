@@ -158,6 +158,24 @@ std::uint64_t Checker::largest(const Value& v) const {
     return (1ULL << v.expr->type.bits) - 1;
 }
 
+// Of a field that is in the block, as far as its type says.
+std::uint64_t Checker::most_bytes(const Field& field) const {
+    constexpr std::uint64_t longest_varint = 10;
+    if (field.fixed_size >= 0) return static_cast<std::uint64_t>(field.fixed_size);
+    switch (field.kind) {
+        case Field::Kind::varint: return longest_varint;
+        case Field::Kind::cstr: return field.max + std::uint64_t{1};
+        case Field::Kind::bytes:
+        case Field::Kind::padding: return field.max;
+        case Field::Kind::array: break;
+        default: return kMaxBlock;
+    }
+    const Type& element = *field.type.element;
+    const bool is_record = element.kind == TypeKind::view;
+    return field.max *
+           (is_record ? static_cast<std::uint64_t>(module_.records[element.record].fixed_size) : field.width);
+}
+
 void Checker::place_field(Field& field, Layout& layout, const ast::Field& n, RecordInfo& info) {
     if (field.kind == Field::Kind::derived) return;
     const bool constant_at = field.at && field.at->kind == ExprKind::int_const;
@@ -174,10 +192,14 @@ void Checker::place_field(Field& field, Layout& layout, const ast::Field& n, Rec
             error(skip_backwards, n.span, "the record is at byte " + std::to_string(layout.offset) + " already",
                   "skip to byte " + std::to_string(layout.offset) + " or later; a field may stand earlier with `at`");
         }
+        field.compared = constant_at && layout.offset < 0 && layout.most > field.at->value;
         field.fixed_offset = layout.offset;
         layout.offset = at;
+        layout.most = constant_at ? field.at->value : kMaxBlock;
         return;
     }
+    const std::uint64_t begin = !field.at ? layout.most : constant_at ? field.at->value : kMaxBlock;
+    layout.most = begin + most_bytes(field);
     field.fixed_offset = field.at ? at : layout.offset;
     const bool known = field.fixed_offset >= 0 && field.fixed_size >= 0;
     layout.offset = known && !field.when ? field.fixed_offset + field.fixed_size : -1;

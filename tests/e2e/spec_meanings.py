@@ -89,6 +89,11 @@ record Absent { p: u64le  a: u8 at p when p == 1  b: u8  v: u8 }
 record Nested { p: u64le  r: Pair at p  v: u8 }
 record Gap { p: u64le  _: at p  v: u8 }
 record Gaps { p: u64le  text: cstr(max 8)  _: at p  _: at p + 1  v: u8 }
+record Still { p: u64le  text: cstr(max 8)  _: at 12  v: u8 }
+record Room { p: u64le  text: cstr(max 8)  _: at 17  v: u8 }
+record Row { n: u8  a: bytes(n)  _: at 8 }
+record Loose { n: u8  a: bytes(n)  _: at 8  text: cstr(max 8) }
+record Around { row: Loose  v: u8 }
 record Small { p: u8  _: bytes(7)  v: u8 at p }
 record First { a: u8 when block.length == 512  v: u8 }
 record Fixed { v: u8 at 3 when block.length == 512 }
@@ -100,6 +105,12 @@ chain nested(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { 
 chain gap(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Gap).v } }
 chain gap_end(f: file data, n: u64) -> u64 { step s(w: block at 0 for 512 in f) { return block.record(Gap, n).end } }
 chain gaps(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Gaps).v } }
+chain still(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Still).v } }
+chain still_p(f: file data, n: u64) -> u64 { step s(w: block at 0 for 512 in f) { return n.as(Still).p } }
+chain room(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Room).v } }
+chain row(f: file data, n: u64) -> u64 { step s(w: block at 0 for 512 in f) { return n.as(Row).size } }
+chain rows(f: file data, n: u64) -> u64 { step s(w: block at 0 for 512 in f) { return w[n..n + 8].records(Row, max 1).sum(r => r.n) } }
+chain around(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Around).v } }
 chain small(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Small).v } }
 chain first(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(First).v } }
 chain fixed(f: file data, n: u64) -> u8 { step s(w: block at 0 for 512 in f) { return n.as(Fixed).v } }
@@ -190,6 +201,14 @@ def places_cases():
     for k, p in enumerate(STORED):
         n, far = 8 * k, p >= 2**63
         cases["small"] = cases.get("small", {}) | {n: {"value": data[n + p % 256]} if n + p % 256 < 512 else malformed}
+        # Where the place is constant, nothing of such a record is given.
+        close, short = zero(n) < n + 12, data[n] < 8
+        cases["still"] = cases.get("still", {}) | {n: {"value": data[n + 12]} if close else malformed}
+        cases["still_p"] = cases.get("still_p", {}) | {n: {"value": p} if close else malformed}
+        cases["room"] = cases.get("room", {}) | {n: {"value": data[n + 17]}}
+        cases["row"] = cases.get("row", {}) | {n: {"value": 8} if short else malformed}
+        cases["rows"] = cases.get("rows", {}) | {n: {"value": data[n]} if short else malformed}
+        cases["around"] = cases.get("around", {}) | {n: {"value": data[zero(n) + 1]} if short and zero(n) <= n + 16 else malformed}
         # Where nothing is read, a record may end behind the block.
         cases["at_end"] = cases.get("at_end", {}) | {n: malformed if far else {"value": n + p + 1}}
         cases["gap_end"] = cases.get("gap_end", {}) | {n: malformed if far or p < 8 else {"value": n + p + 1}}
