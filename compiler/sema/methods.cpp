@@ -145,6 +145,7 @@ Value Checker::wrap(Value body, Lets lets) {
     let.facts = body.facts;
     let.chosen = body.chosen;
     let.flexible = body.flexible;
+    let.mask = body.mask;
     for (auto& [local, value] : lets) {
         let.expr->locals.push_back(local);
         let.expr->kids.push_back(std::move(value));
