@@ -363,6 +363,7 @@ Value Checker::in_set(const ast::Expr& e, const ast::InSet& n) {
         }
     }
     if (!ok || !out) return {};
+    out.expr->span = e.span;
     return wrap(std::move(out), named, std::move(first));
 }
 

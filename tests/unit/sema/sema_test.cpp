@@ -71,6 +71,8 @@ TEST(Constants, AreExactUntilTheyMeetAType) {
     EXPECT_EQ(batch_max("(300 as u8) + (0 - 1 as u8 == 255 ? 1 : 0)"), 44U)
         << "a typed constant wraps: 300 as u8 is 44";
     EXPECT_EQ(batch_max("~0 == 0xffffffffffffffff ? 5 : 6"), 5U);
+    EXPECT_EQ(batch_max("P in (2, 3) ? 8 : 9"), 8U);
+    EXPECT_EQ(batch_max("P in (2, 4) || INNER ? 8 : 9\n}\nconst INNER = P + 1 in (5, 6)\nclass x {"), 9U);
     EXPECT_EQ(batch_max("4KiB / 1KiB"), 4U) << "a quotient of sizes is a plain number";
     EXPECT_EQ(batch_max("min(4, P) * max(2, P)"), 9U);
     EXPECT_EQ(batch_max("\"a\" < \"ab\" && \"\\xff\" > \"a\" ? 2 : 1"), 2U)
