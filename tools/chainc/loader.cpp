@@ -150,6 +150,8 @@ std::vector<std::string> FileLoader::candidates(const std::string& path, FileId 
     result.push_back((folder / path).string());
     for (const std::string& dir : include_dirs_) result.push_back((fs::path(dir) / path).string());
     if (!stdlib_.empty()) result.push_back((fs::path(stdlib_) / path).string());
+    std::ranges::replace(result, std::string("-"),
+                         std::string("./-"));  // an import is a file: the name alone would be standard input
     return result;
 }
 
