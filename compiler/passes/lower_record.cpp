@@ -61,7 +61,6 @@ Value ProgramLowering::make_view(const checked::Record& record, Operand offset, 
 void ProgramLowering::check_view(const View& view) {
     std::uint64_t prefix = fixed_prefix(*view->record);
     if (prefix > 0) demand(ir::Space::block, view->offset, Operand::imm(prefix), absent());
-    check_gaps(view);
     for (std::uint32_t i = 0; i < view->record->fields.size(); i++) {
         const Field& f = view->record->fields[i];
         if (!f.equals && f.choices.empty()) continue;
@@ -71,6 +70,7 @@ void ProgramLowering::check_view(const View& view) {
             check_expectation(view, i);
         }
     }
+    check_gaps(view);
 }
 
 // `_: at N` behind what may reach further: the fields behind it are found without those before it, so nothing else
