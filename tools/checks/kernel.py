@@ -4,7 +4,7 @@ import re
 
 from report import Outcome
 
-COMPLAINT = re.compile(r"WARNING:|BUG:|Oops|general protection fault|verifier bug|REG INVARIANTS VIOLATION|hung_task|soft lockup|"
+COMPLAINT = re.compile(r"WARNING:|BUG:|kernel BUG at|Oops|\[#\d+\]|Kernel panic|general protection fault|verifier bug|REG INVARIANTS VIOLATION|hung_task|soft lockup|"
                        r"UBSAN:|KASAN:|refcount_t:")
 END = "---[ end trace"
 LONGEST = 150  # lines of one report
@@ -46,15 +46,12 @@ def messages():
 
 
 def reports(lines):
-    """The complaints among a log's lines, each as the lines of its report: to the end of its trace, or itself alone when there is none."""
-    found, position = [], 0
-    while position < len(lines):
-        length = 1
-        if COMPLAINT.search(lines[position]):
-            within = lines[position:position + LONGEST]
-            length = next((number + 1 for number, line in enumerate(within) if END in line), 1)
-            found.append(within[:length])
-        position += length
+    """The complaints among a log's lines, each as the lines of its report: to the end of its trace, or itself alone when there is none before the next one."""
+    begins = [number for number, line in enumerate(lines) if COMPLAINT.search(line)]
+    found = []
+    for begin, after in zip(begins, [*begins[1:], len(lines)]):
+        within = lines[begin:min(after, begin + LONGEST)]
+        found.append(within[:next((number + 1 for number, line in enumerate(within) if END in line), 1)])
     return found
 
 
@@ -99,4 +96,10 @@ class Watch:
         after = messages()
         if self.last is None or after is None:
             return [Outcome("kernel log", "skipped", "/dev/kmsg may not be read: run as root")]
-        return [judged("kernel log", [text for number, text in after if number > self.last])]
+        since = [(number, text) for number, text in after if number > self.last]
+        said = judged("kernel log", [text for _, text in since])
+        lost = max((number for number, _ in since), default=self.last) - self.last - len(since)
+        if lost == 0:
+            return [said]
+        gap = Outcome("kernel log", "skipped", f"{lost} of its records were overwritten before they could be read: boot with a larger log_buf_len")
+        return [gap] if said.state == "passed" else [said, gap]
