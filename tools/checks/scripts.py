@@ -1,10 +1,12 @@
 """Suites that are programs of their own: lit, end-to-end scripts and fuzz targets."""
 import concurrent.futures
+import functools
 import itertools
 import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 from report import JOBS, LOGS, ROOT, Outcome, one, run
@@ -40,9 +42,21 @@ def with_parts(outcome, log):
     return [outcome, *(Outcome(f"{outcome.name}, a part", "skipped", reason) for reason in left_out)]
 
 
+def is_memory(folder):
+    """Whether files there lie in memory only, so that none can be taken out of it and read from a disk."""
+    return subprocess.run(["stat", "--file-system", "--format=%T", folder], capture_output=True, text=True).stdout.strip() in ("tmpfs", "ramfs")
+
+
+@functools.cache
+def place_of_scratch(usual):
+    """The usual folder for temporary files, or else a short name of one on a disk: paths of sockets in it have 107 characters at most."""
+    there = [folder for folder in (usual, "/var/tmp", str(ROOT / "build")) if os.access(folder, os.W_OK | os.X_OK)]
+    return next((folder for folder in there if not is_memory(folder)), usual)
+
+
 def run_script(path, suite="e2e", timeout=SCRIPT_SECONDS):
     """Each script has a temporary folder of its own, which is gone afterwards."""
-    scratch = tempfile.mkdtemp(prefix=f"chainio-{suite}-")
+    scratch = tempfile.mkdtemp(prefix=f"chainio-{suite}-", dir=place_of_scratch(tempfile.gettempdir()))
     os.chmod(scratch, 0o711)  # programs that a test runs as another user pass through it
     env = {**os.environ, "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch,
            "PYTHONDONTWRITEBYTECODE": "1"}

@@ -18,6 +18,7 @@ BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release")
 CHAINIO, CHAINC = str(BUILD / "bin" / "chainio"), str(BUILD / "bin" / "chainc")
 MAP_LOCKED = 0x2000  # of Linux on x86 and ARM
 LONGEST = 120  # seconds that anything here may take on a loaded machine
+TO_DROP = 30  # seconds for a file's pages to leave memory, those that the kernel has at work among them
 TO_END = 10  # seconds for a run whose program was killed
 OURS = "chainio", "chainio-run", "chainio-server"  # processes of a run besides the program's
 failures = 0
@@ -120,15 +121,17 @@ def is_in_memory(fd):
 
 
 def drop_from_memory(*paths):
-    """Takes files of ours out of the page cache. The kernel leaves in it what it has at work, so that it is asked again; what is mapped
-    stays."""
+    """Takes files of ours out of the page cache. The kernel leaves in it what it has at work, so that it is asked again. What is mapped
+    stays, and all of a file that lies in memory only: who goes on would take for cold what is not."""
     for path in paths:
         fd = os.open(path, os.O_RDONLY)
-        end = time.monotonic() + 5
+        end = time.monotonic() + TO_DROP
         try:
             os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            while is_in_memory(fd) and time.monotonic() < end:
+            while is_in_memory(fd):
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{path} stays in memory: it is mapped, or its file system is memory itself; then set TMPDIR to a folder on a disk")
                 time.sleep(0.001)
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
