@@ -1,5 +1,6 @@
 """Suites that read the source only: format, clang-tidy, arrows, lengths and links."""
 import concurrent.futures
+import fnmatch
 import hashlib
 import json
 import os
@@ -18,12 +19,27 @@ WITH_NEXT = ("-isystem", "-idirafter", "-include")  # flags of two words
 ALONE = None if os.environ.get("CHAINIO_SOAK") == "1" else 12  # sources that are compiled alone; None: all
 
 
+def names():
+    """Files that git knows; all below the root, without what is built, when this is no clone."""
+    listed = subprocess.run(["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode == 0 and listed.stdout:
+        return [name for name in listed.stdout.split("\0") if name]
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        if pathlib.Path(folder) == ROOT:
+            folders[:] = [each for each in folders if each != "build"]
+        found += [(pathlib.Path(folder) / file).relative_to(ROOT).as_posix() for file in files]
+    return found
+
+
 def tracked(*patterns):
-    """Files that git knows and that match; all files below the root when this is no clone."""
-    listed = subprocess.run(["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode != 0:
-        return sorted(p for pattern in patterns for p in ROOT.rglob(pattern) if "build" not in p.relative_to(ROOT).parts)
-    return sorted(ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
+    """The files of the sources that match; a `*` crosses folders, as it does for git. A pattern without any is out of date, and would check nothing."""
+    there = sorted(ROOT / name for name in names() if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+    files = [path for path in there if path.is_file()]
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(path.relative_to(ROOT).as_posix(), pattern) for path in files):
+            raise ValueError(f"no file matches {pattern}")
+    return files
 
 
 def style():
