@@ -4,6 +4,7 @@ import os
 import pathlib
 import resource
 import subprocess
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -45,6 +46,18 @@ def ended(command, seconds, **options):
             except subprocess.TimeoutExpired:
                 process.kill()
             raise
+
+
+def heard(command, seconds, **options):
+    """Its exit code, what it has printed and what it has said, where these are read apart. A timeout is exit code 124."""
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
+        try:
+            code, late = ended(command, seconds, stdout=out, stderr=err, **{"stdin": subprocess.DEVNULL, **options}), ""
+        except subprocess.TimeoutExpired:
+            code, late = 124, f"\nstopped: still running after {seconds} s\n"
+        for stream in (out, err):
+            stream.seek(0)
+        return code, out.read(), err.read() + late
 
 
 def run(command, log, timeout=600, **options):

@@ -1,5 +1,6 @@
 """Suites that are programs of their own: lit, end-to-end scripts and fuzz targets."""
 import concurrent.futures
+import contextlib
 import functools
 import itertools
 import json
@@ -54,17 +55,21 @@ def place_of_scratch(usual):
     return next((folder for folder in there if not is_memory(folder)), usual)
 
 
-def run_script(path, suite="e2e", timeout=SCRIPT_SECONDS):
-    """Each script has a temporary folder of its own, which is gone afterwards."""
+@contextlib.contextmanager
+def surroundings(suite):
+    """The environment of a script, with a temporary folder of its own, which is gone afterwards."""
     scratch = tempfile.mkdtemp(prefix=f"chainio-{suite}-", dir=place_of_scratch(tempfile.gettempdir()))
     os.chmod(scratch, 0o711)  # programs that a test runs as another user pass through it
-    env = {**os.environ, "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch,
-           "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        log = f"{suite}/{path.name}.log"
-        return with_parts(one(path.name, [str(path)], log, timeout=timeout, env=env), log)
+        yield {**os.environ, "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": "1"}
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run_script(path, suite="e2e", timeout=SCRIPT_SECONDS):
+    log = f"{suite}/{path.name}.log"
+    with surroundings(suite) as env:
+        return with_parts(one(path.name, [str(path)], log, timeout=timeout, env=env), log)
 
 
 def scripts_of(folder):

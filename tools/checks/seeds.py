@@ -6,6 +6,7 @@ import subprocess
 from report import LOGS, ROOT
 
 CHAINC = ROOT / "build" / "release" / "bin" / "chainc"
+SECONDS = 600  # of one spec
 SPEC_SECTION = b".chainio.spec"
 
 
@@ -23,7 +24,7 @@ def section(elf, wanted):
 
 
 def chainc(spec, *options):
-    done = subprocess.run([CHAINC, spec, "-I", ROOT / "stdlib-chains", *options], capture_output=True)
+    done = subprocess.run([CHAINC, spec, "-I", ROOT / "stdlib-chains", *options], capture_output=True, timeout=SECONDS)
     return done.stdout if done.returncode == 0 else None
 
 

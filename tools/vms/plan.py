@@ -4,10 +4,15 @@ import dataclasses
 import json
 import os
 import re
-import subprocess
 import sys
+import tempfile
 
+import guest
 from place import ROOT, last_line
+
+sys.path.append(str(ROOT / "tools" / "checks"))
+from report import PATIENCE, heard  # noqa: E402
+from scripts import surroundings  # noqa: E402
 
 BUILD = ROOT / "build" / "release"
 SCRIPT = ROOT / "tests" / "vm" / "guest.sh"
@@ -21,6 +26,8 @@ SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 RANDOM_ARTIFACTS = 100 if SOAK else 3
 ALL = "soak" if SOAK else "all"
 COMPLETE = 7  # what the script ends with
+LIMIT = 1200 * PATIENCE  # seconds of anything on the host, which has the guests beside it
+FETCH = 3600  # seconds for a kernel to be fetched, or to be waited for while another one does it
 
 
 @dataclasses.dataclass
@@ -44,8 +51,8 @@ def compile_all(folder):
     def compile_one(named):
         name, path = named
         out = folder / (name.replace("/", "-") + ".bpf.o")
-        done = subprocess.run([BUILD / "bin" / "chainc", path, "-I", ROOT / "stdlib-chains", "-o", out], capture_output=True, text=True)
-        return f"{name}: {done.stderr}" if done.returncode != 0 else ""
+        code, _, said = heard([BUILD / "bin" / "chainc", path, "-I", ROOT / "stdlib-chains", "-o", out], LIMIT)
+        return f"{name}: {said}" if code != 0 else ""
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return [wrong for wrong in pool.map(compile_one, specs().items()) if wrong]
@@ -56,6 +63,12 @@ def call_chains(path):
     return re.findall(r"^chain (\w+)\(", path.read_text(), re.M)
 
 
+def run_of_tests(command, **more):
+    """A script of tests/e2e as its suite runs it: exit code, what it has printed, what it has said."""
+    with surroundings("vm") as environment:
+        return heard(command, LIMIT, env=environment | more)
+
+
 def keep_calls(folder):
     """Has the tests of the library and of examples keep a call of every chain, with its files and the chains' names, and compiles the hard cases;
     gives the complaints, and {spec: why this machine cannot call its chains}."""
@@ -64,13 +77,12 @@ def keep_calls(folder):
     def keep(name, script):
         kept = folder / "calls" / name.replace("/", "-")
         kept.mkdir(parents=True)
-        done = subprocess.run([sys.executable, script], capture_output=True, text=True,
-                              env={**os.environ, "CHAINIO_KEEP_CALLS": str(kept), "CHAINIO_BUILD": str(BUILD)})
-        if done.returncode == 77:
-            skipped[name] = last_line(done.stdout)
+        code, printed, said = run_of_tests([sys.executable, script], CHAINIO_KEEP_CALLS=str(kept))
+        if code == 77:
+            skipped[name] = last_line(printed)
             return ""
         (kept / "chains").write_text("\n".join(call_chains(specs()[name])))
-        return f"{script.name}: {done.stdout}{done.stderr}" if done.returncode else ""
+        return f"{script.name}: {printed}{said}" if code else ""
 
     of_spec = {name: path for path in sorted((ROOT / "tests" / "e2e").glob("*.py")) for name in re.findall(r'Run\("(std/\w+|examples/[\w-]+)(?:/app)?\.chain"', path.read_text())}
     wrong = [f"{name}: no script of tests/e2e calls its chains by Run(), so that engines cannot be compared on it"
@@ -86,17 +98,19 @@ def compile_hard_cases(folder):
     services = re.search(r'^SPEC = """\n(.*?)^"""', (ROOT / "tests" / "e2e" / "services_tcp.py").read_text(), re.M | re.S)[1].replace("\\\\", "\\")
     for name, (source, *options) in HARD_CASES.items():
         path = source if source == "-" else ROOT / "tests" / "vm" / source
-        done = subprocess.run([BUILD / "bin" / "chainc", path, *options, "-o", folder / f"{name}.bpf.o"], input=services, capture_output=True, text=True)
-        wrong += [done.stderr] if done.returncode else []
+        with tempfile.TemporaryFile("w+") as text:
+            text.write(services)
+            text.seek(0)
+            code, _, said = heard([BUILD / "bin" / "chainc", path, *options, "-o", folder / f"{name}.bpf.o"], LIMIT, stdin=text)
+        wrong += [said] if code else []
     return wrong
 
 
 def prepare_shared(folder):
     """Has tests/e2e/xdp_shared.py compile what it runs in the guests; gives the complaints."""
     folder.mkdir()
-    done = subprocess.run([sys.executable, ROOT / "tests" / "e2e" / "xdp_shared.py", "prepare", folder], capture_output=True, text=True,
-                          env={**os.environ, "CHAINIO_BUILD": str(BUILD)})
-    return [f"xdp_shared.py: {done.stdout}{done.stderr}"] if done.returncode else []
+    code, printed, said = run_of_tests([sys.executable, ROOT / "tests" / "e2e" / "xdp_shared.py", "prepare", folder])
+    return [f"xdp_shared.py: {printed}{said}"] if code else []
 
 
 def make_random(folder):
@@ -104,8 +118,8 @@ def make_random(folder):
     out, seed = folder / "random", os.environ.get("CHAINIO_SEED", "20270")
     out.mkdir()
     (out / "seed").write_text(seed)
-    done = subprocess.run([BUILD / "bin" / "chainio-chains", "make", out, "--seed", seed, "--artifacts", str(RANDOM_ARTIFACTS)], capture_output=True, text=True)
-    return [f"random chains: {done.stderr}"] if done.returncode else []
+    code, _, said = heard([BUILD / "bin" / "chainio-chains", "make", out, "--seed", seed, "--artifacts", str(RANDOM_ARTIFACTS)], LIMIT)
+    return [f"random chains: {said}"] if code else []
 
 
 def spec_of(artifact):
@@ -140,13 +154,13 @@ def run_under(line, folder, how, timeout, console=None):
     """Boots a kernel and runs the script in it: (exit code, checks, what it said about itself)."""
     command = [sys.executable, str(ROOT / "tools" / "vms" / "main.py"), "--timeout", str(timeout),
                *(["--console", str(console)] if console else []), line, "--", *guest_command(folder, how)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    return done.returncode, checks_of(done.stdout), done.stderr
+    code, printed, said = heard(command, guest.BOOTS * timeout + FETCH)
+    return code, checks_of(printed), said
 
 
 def run_here(folder, how):
-    done = subprocess.run(guest_command(folder, how), capture_output=True, text=True, errors="replace")
-    return done.returncode, checks_of(done.stdout), done.stderr
+    code, printed, said = heard(guest_command(folder, how), LIMIT)
+    return code, checks_of(printed), said
 
 
 def artifacts(checks):
