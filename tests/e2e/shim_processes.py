@@ -202,7 +202,7 @@ def cases(checks, data):
             groups.append((done, server.events[start:]))
     for (what, _, _, wanted, processes), (done, events) in zip(CASES, groups):
         if done.returncode == 98:
-            print(f"{what}: not tried, the limit of open files cannot be raised here")
+            print(f"skipped: {what}: the limit of open files cannot be raised here")
             continue
         checks.same(f"{what}: exit code {done.stderr.decode()[-300:]}", done.returncode, 0)
         checks.same(what, sorted(map(str, summary(events))), sorted(map(str, wanted)))
@@ -294,7 +294,7 @@ def plain(checks, data):
         checks.same(f"{what}: rings", server.end["owners"], [])
     for what, change in (("a folder that others may write to", lambda folder: folder.chmod(0o777)), ("another user's folder", lambda folder: os.chown(folder, 12345, 12345))):
         if what.startswith("another") and os.geteuid() != 0:
-            print(f"{what}: not tried, only root can give one away")
+            print(f"skipped: {what}: only root can give one away")
             continue
         with Server(checks.folder, classes=["*.idx"]) as server:
             change(server.region.parent)
@@ -416,7 +416,7 @@ def narrow(checks, data):
         checks.compile("loader32", LOADER32, "-m32", "-ffreestanding", "-fno-stack-protector", "-nostdlib", "-static")
         checks.compile("p32", LOADER32, "-m32", "-ffreestanding", "-fno-stack-protector", "-nostdlib", "-fPIE", "-pie", f"-Wl,--dynamic-linker={checks.folder / 'loader32'}")
     except subprocess.CalledProcessError:
-        return print("32-bit programs: not tried, none can be linked here")
+        return print("skipped: 32-bit programs: none can be linked here")
     shutil.copy(checks.folder / "p32", data / "p32")
     program = checks.compile("executes32", EXECUTES32)
     with Server(checks.folder, classes=["*.idx"]) as server:
@@ -424,14 +424,14 @@ def narrow(checks, data):
             before = len(server.events)
             done = server.run(program, i, cwd=data, capture_output=True)
             if done.returncode == 98:
-                return print("32-bit programs: not tried, the kernel runs none")
+                return print("skipped: 32-bit programs: the kernel runs none")
             kept = [line for line in done.stdout.decode().splitlines() if line.startswith(("LD_PRELOAD", "X="))]
             checks.same(f"32-bit program {i}: exit code and environment", (done.returncode, done.stderr, kept),
                         (0, b"", ["X=1", "LD_PRELOAD=/none.so"] if i in (0, 3, 4, 5, 6, 7, 8, 9, 11) else []))
             server.say("next")
             checks.same(f"32-bit program {i}: told", [event["source"] for event in server.events[before:] if event["kind"] == "note"], [12])
         if not os.access(NARROW_LOADER, os.X_OK):
-            return print("the 32-bit loader by name: not tried, there is none")
+            return print("skipped: the 32-bit loader by name: there is none")
         before = len(server.events)
         done = server.run("sh", "-c", f"{NARROW_LOADER} --list ./p32; exit $?", cwd=data, capture_output=True)
         checks.same("the 32-bit loader by name", (done.returncode, done.stderr), (0, b""))

@@ -103,7 +103,7 @@ def programs(checks):
         checks.same(name, states[1], states[0])
         checks.true(f"{name} is seen", bool(server.of("opened")) or name == "a missing program", server.events[:3])
     if missing:
-        print("not tried, since not installed: " + " ".join(missing))
+        print("skipped: programs that are not installed: " + " ".join(missing))
 
 
 def exact_reads(checks):
@@ -131,7 +131,7 @@ def fortified(checks):
     """What a compiler makes of reads under _FORTIFY_SOURCE is seen."""
     compiler = shutil.which("gcc")
     if not compiler:
-        print("fortified names: not tried, since there is no gcc, and clang makes none of glibc 2.36's reads")
+        print("skipped: fortified names: there is no gcc, and clang makes none of glibc 2.36's reads")
         return
     here = fill(checks.folder / "fortified")
     program = checks.compile("chk", """
@@ -158,7 +158,7 @@ def direct(checks):
     with Server(checks.folder, classes=["*.idx"]) as server:
         done = server.run("dd", "if=a.idx", "of=/dev/null", "bs=4096", "iflag=direct", cwd=here, capture_output=True)
     if b"Invalid argument" in done.stderr:
-        print("O_DIRECT: not tried, this file system has none")
+        print("skipped: O_DIRECT: this file system has none")
         return
     checks.same("O_DIRECT is told, and nothing of what is read so", [(event["kind"], bool(event["offset"] & os.O_DIRECT)) for event in server.events], [("opened", True)])
     text = """#define _GNU_SOURCE

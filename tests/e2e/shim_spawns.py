@@ -117,7 +117,7 @@ def by_descriptor(checks, data):
         with Server(checks.folder, classes=["*.idx"]) as server:
             done = server.run(program, how, cwd=data, capture_output=True, text=True)
         if done.returncode == 77:
-            print(f"execution {how}: not tried, this libc has no such function")
+            print(f"skipped: execution {how}: this libc has no such function")
             continue
         checks.same(f"execution {how}: exit code", (done.returncode, done.stderr), (5 if wanted else 4, ""))
         notes = [(event["source"], event["text"].removeprefix(str(data.parent.resolve()))) for event in server.of("note")]
@@ -126,13 +126,13 @@ def by_descriptor(checks, data):
 
 def shared_memory(checks, data):
     if platform.machine() != "x86_64":
-        return print("children by the number of clone: not tried, this processor keeps the place to return to in a register")
+        return print("skipped: children by the number of clone: this processor keeps the place to return to in a register")
     program = checks.compile("shares", SHARES)
     for how in range(2):
         with Server(checks.folder, classes=["*.idx"]) as server:
             code = server.run(program, how, cwd=data).returncode
         if code == 77:
-            print("clone3: not tried, there is none")
+            print("skipped: clone3: there is none")
             continue
         checks.same(f"child {how} that shares memory: exit code, what is seen", (code, [event["kind"] for event in server.events]), (0, ["opened", "read", "read"]))
 

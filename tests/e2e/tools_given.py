@@ -102,7 +102,7 @@ def test_no_place(folder):
 
 def test_owner(folder):
     if os.getuid() != 0:
-        return print("      owners are not looked at: only root gives files away")
+        return print("skipped: owners of files: only root gives files away")
     source = folder / "owned.chain"
     source.write_text("const   A=1\n")
     source.chmod(0o640)

@@ -16,6 +16,7 @@ from report import JOBS, LOGS, ROOT, Outcome, one, run
 
 TIDY_GROUP = 20  # files that clang-tidy reads at a time
 WITH_NEXT = ("-isystem", "-idirafter", "-include")  # flags of two words
+LEFT_OUT = re.compile(r"""\b(?:print\(|echo )[^"']*["'](?!skip).*\b(?:not|never) (?:tried|run|looked at|tested|compared)\b""")
 ALONE = None if os.environ.get("CHAINIO_SOAK") == "1" else 12  # sources that are compiled alone; None: all
 
 
@@ -50,7 +51,7 @@ def style():
 def programs():
     """The repository's own checkers, each a program in tools/."""
     own = [one(name, [str(ROOT / "tools" / name)], f"{name}.log") for name in ("arrows", "lengths", "links")]
-    return [*own, unused_usings(), unincluded(), lost_codes(), unlicensed_templates(), throwing_prints()]
+    return [*own, unused_usings(), unincluded(), lost_codes(), uncounted_parts(), unlicensed_templates(), throwing_prints()]
 
 
 def unlicensed_templates():
@@ -80,6 +81,14 @@ def lost_codes():
     tests = [path for path in tracked("tests/lit/*", "examples/*") if path.suffix in run_lines.SUFFIXES]
     complaints = list(run_lines.lost(ROOT, tests))
     return Outcome("RUN lines", "failed" if complaints else "passed", "\n".join(complaints))
+
+
+def uncounted_parts():
+    """What a script leaves out is counted by the line that begins with `skipped: `; one that says it in other words is not."""
+    complaints = [f"{path.relative_to(ROOT)}:{number}: a part that is left out is counted where it says `skipped: WHAT: REASON`"
+                  for path in tracked("tests/e2e/*", "tests/vm/*") for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+                  if LEFT_OUT.search(line)]
+    return Outcome("parts left out", "failed" if complaints else "passed", "\n".join(complaints))
 
 
 def unused_usings():
