@@ -28,6 +28,16 @@ SUITES = {
     "tidy": static.tidy,
 }
 
+# What a suite runs is built before it, also where it is named alone: what is there may be of yesterday's sources.
+NEEDS = {
+    "unit-release": ("build-release",), "lit": ("build-release",), "e2e": ("build-release",), "vm": ("build-release",), "tidy": ("build-release",),
+    "unit-asan": ("build-asan",), "fuzz": ("build-release", "build-asan"), "unit-tsan": ("build-tsan",),
+}
+# Of variables that tests and their tools hear, those that are for the check itself; the others may have tests left out that nobody counts.
+HEARD = ("CHAINIO_SOAK", "CHAINIO_SEED", "CHAINIO_FUZZ_SECONDS", "CHAINIO_SETUP_SECONDS", "CHAINIO_FORCE_SOURCE", "CHAINIO_MIRROR", "CHAINIO_SECURITY_MIRROR",
+         "CHAINIO_VM_CACHE", "CHAINIO_VM_QEMU")
+FOR_TESTS = ("CHAINIO_", "GTEST_", "LIT_")
+
 
 def guarded(name, function):
     """A suite that breaks is a failure of that suite; the others still run."""
@@ -64,6 +74,21 @@ def hear_signals():
             signal.signal(number, signal.SIG_DFL)
 
 
+def with_builds(names):
+    """The suites in their order, behind the builds that they need."""
+    found = []
+    for name in names:
+        found += [build for build in NEEDS.get(name, ()) if build not in found]
+        if name in NEEDS or name not in found:
+            found.append(name)
+    return found
+
+
+def forget_environment():
+    for name in [name for name in os.environ if name.startswith(FOR_TESTS) and name not in HEARD]:
+        print(f"tools/check: {name}={os.environ.pop(name)} is left out: all tests run")
+
+
 def main(arguments):
     if arguments == ["--list"]:
         print("\n".join(SUITES))
@@ -73,10 +98,11 @@ def main(arguments):
         print(f"tools/check: no suite {', '.join(unknown)}; there are: {', '.join(SUITES)}", file=sys.stderr)
         return 2
     hear_signals()
+    forget_environment()
     LOGS.mkdir(parents=True, exist_ok=True)
     suites = [Suite("setup", [Outcome("setup", "passed")], float(os.environ.get("CHAINIO_SETUP_SECONDS", "0")))]
     watch = kernel.Watch()
-    for name in arguments or SUITES:
+    for name in with_builds(arguments or list(SUITES)):
         suites.append(guarded(name, SUITES[name]))
         print_suite(suites[-1])
     suites.append(guarded("kernel-log", watch.outcomes))

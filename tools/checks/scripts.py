@@ -19,11 +19,11 @@ FIRST = ("bench_prints_json", "std_sqlite_shadow.py", "std_sqlite.py", "std_kafk
 SCRIPT_SECONDS = 10_800 if os.environ.get("CHAINIO_SOAK") == "1" else 600
 
 
-def lit():
+def lit(venv=ROOT / "build" / "venv"):
     report = LOGS / "lit.json"
     report.unlink(missing_ok=True)
-    program = ROOT / "build" / "venv" / "bin" / "lit"
-    code, output = run([str(program), "-v", f"-j{JOBS}", "-o", str(report), "tests/lit"], "lit.log", timeout=1200)
+    code, output = run([str(venv / "bin" / "lit"), "-v", f"-j{JOBS}", "-o", str(report), "tests/lit"], "lit.log", timeout=1200,
+                       env={**os.environ, "CHAINIO_BUILD": str(ROOT / "build" / "release")})
     if not report.exists():
         return [Outcome("lit", "failed", f"exit code {code}, no report\n{output}")]
     states = {"PASS": "passed", "FLAKYPASS": "failed", "XFAIL": "passed", "UNSUPPORTED": "skipped"}
