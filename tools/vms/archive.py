@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from place import CACHE, Unavailable, last_line, locked
+from place import CACHE, Gone, Unavailable, last_line, locked
 
 MIRROR = os.environ.get("CHAINIO_MIRROR", "http://deb.debian.org/debian")
 SECURITY = os.environ.get("CHAINIO_SECURITY_MIRROR", "http://deb.debian.org/debian-security")
@@ -150,28 +150,33 @@ def cached():
     return found
 
 
+def newest(line, refresh):
+    """The folder of the newest kernel of a line in the archive, fetched when it is not here yet; older ones are removed."""
+    update(refresh)
+    held = releases()
+    if not held:
+        raise Unavailable("the Debian archive's lists hold no kernel")
+    if line not in held:
+        there = f"the archive holds no kernel {line}; it holds {', '.join(sorted(held, key=order))}"
+        if line not in LINES:
+            raise Unavailable(there)
+        raise Gone(f"{there}: replace {line} in LINES of tools/vms/archive.py and where tests name it, then `tools/vm matrix` writes docs/kernels.md anew")
+    where = CACHE / "kernels" / held[line][0]
+    if not where.exists():
+        fetch(held[line][0], where)
+    for older in cached().get(line, []):
+        if older != where:
+            shutil.rmtree(older)
+    return where
+
+
 def kernel_of(line, refresh=False):
-    """The folder of the newest kernel of a line, fetched when it is not here yet."""
+    """The folder of the newest kernel of a line. One that was fetched before serves where the archive cannot give it."""
     with locked("archive"):
         (CACHE / "kernels").mkdir(parents=True, exist_ok=True)
         try:
-            update(refresh)
-        except Unavailable:
+            return newest(line, refresh)
+        except (Unavailable, Gone):
             if line in cached():
                 return cached()[line][0]
             raise
-        held = releases().get(line, [])
-        if not held:
-            raise Unavailable(f"the archive holds no kernel {line}; it holds {', '.join(sorted(releases(), key=order))}")
-        where = CACHE / "kernels" / held[0]
-        if not where.exists():
-            try:
-                fetch(held[0], where)
-            except Unavailable:
-                if line in cached():
-                    return cached()[line][0]
-                raise
-        for older in cached().get(line, []):
-            if older != where:
-                shutil.rmtree(older)
-        return where
