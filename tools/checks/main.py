@@ -5,6 +5,7 @@ import sys
 
 import build
 import kernel
+import report
 import scripts
 import static
 import unit
@@ -67,11 +68,21 @@ def summary(suites):
     return 1 if counts[1] else 0
 
 
+def stop(number, _):
+    """What runs takes back what it has made; a second signal kills it."""
+    report.stop_all(signal.SIGKILL if report.stopped else signal.SIGTERM)
+    raise SystemExit(128 + number)
+
+
+def go_on(*_):
+    """What a shell starts in the background ignores ctrl-C, below nohup the end of the terminal as well. The programs that tests send these to would inherit
+    that, but not a handler."""
+
+
 def hear_signals():
-    """What a shell starts in the background ignores ctrl-C, below nohup the end of the terminal as well, and so would the programs that tests send these to."""
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is not go_on:
+            signal.signal(number, go_on if signal.getsignal(number) == signal.SIG_IGN else stop)
 
 
 def with_builds(names):

@@ -1,10 +1,13 @@
 """What a suite gives back, and how it is printed."""
+import contextlib
 import dataclasses
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -34,18 +37,47 @@ class Suite:
         return sum(1 for outcome in self.outcomes if outcome.state == state)
 
 
+running = set()
+stopped = False
+
+
+def tell(process, number):
+    """Sends a signal to what a process of ours and those that it has started belong to."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def stop_all(number=signal.SIGTERM):
+    """Nothing is begun any more, and what runs is asked to end, and killed where it does not."""
+    global stopped
+    stopped = True
+    for process in list(running):
+        if process.returncode is None:  # else its number may be another one's by now
+            tell(process, number)
+    if number != signal.SIGKILL:
+        later = threading.Timer(TO_END, stop_all, (signal.SIGKILL,))
+        later.daemon = True
+        later.start()
+
+
 def ended(command, seconds, **options):
-    """Its exit code. Before it is killed it is asked to end, so that it takes back what it has made."""
-    with subprocess.Popen(command, **options) as process:
+    """Its exit code. Before it is killed it is asked to end, so that it takes back what it has made. In a session of its own it hears signals from us
+    only, and not from a terminal that is closed while it may have to go on."""
+    with subprocess.Popen(command, start_new_session=True, **options) as process:
+        running.add(process)
         try:
+            if stopped:
+                raise InterruptedError("the check is stopped")
             return process.wait(seconds)
         except BaseException:
             process.terminate()
             try:
                 process.wait(TO_END)
             except subprocess.TimeoutExpired:
-                process.kill()
+                tell(process, signal.SIGKILL)
             raise
+        finally:
+            running.discard(process)
 
 
 def heard(command, seconds, **options):

@@ -1,4 +1,5 @@
-"""SIGTERM ends a script as an error does: its `with` blocks and atexit take back what it has made. Children that it has forked die of it."""
+"""SIGTERM, and SIGHUP where it is not ignored, end a script as an error does: its `with` blocks and atexit take back what it has made. Children that
+it has forked die of them."""
 import os
 import signal
 
@@ -12,4 +13,6 @@ def end(number, _):
     os.kill(os.getpid(), number)
 
 
-signal.signal(signal.SIGTERM, end)
+for ends in (signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(ends) != signal.SIG_IGN:
+        signal.signal(ends, end)
