@@ -11,6 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RELEASE = ROOT / "build" / "release"
 WORK = ROOT / "build" / "bench"
+PROCESSORS = sorted(os.sched_getaffinity(0))  # which may be some of the machine's
 
 
 class Trouble(Exception):
@@ -59,7 +60,7 @@ def build(*targets):
     progress(f"building {' '.join(targets)} (the first time takes some minutes) …")
     if not (RELEASE / "build.ninja").exists():
         output_of(["cmake", "--preset", "release"], cwd=ROOT)
-    output_of(["cmake", "--build", "--preset", "release", "--parallel", os.cpu_count() or 1, "--target", *targets], cwd=ROOT)
+    output_of(["cmake", "--build", "--preset", "release", "--parallel", len(PROCESSORS), "--target", *targets], cwd=ROOT)
     progress("")
 
 

@@ -1,14 +1,13 @@
 """Whom tools/bench kv asks: services, servers by hand, memcached, each in a network namespace of its own kind; and who asks them."""
 import contextlib
 import json
-import os
 import pathlib
 import signal
 import subprocess
 import sys
 import time
 
-from common import RELEASE, ROOT, WORK, Trouble, output_of, progress
+from common import PROCESSORS, RELEASE, ROOT, WORK, Trouble, output_of, progress
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
 from runs import drop_from_memory  # noqa: E402
@@ -23,14 +22,19 @@ FIXED_SPINS = f"{FIXED}, which looks {SPIN_US} us"
 MEMCACHED, MEMCACHED_UDP, MEMORY, ECHO = "memcached", "memcached over UDP", "values in memory", "XDP_TX echo"
 BENCH = RELEASE / "bin" / "bench_kv"
 
+GENERATOR, SERVERS = PROCESSORS[0], PROCESSORS[1 % len(PROCESSORS)]  # a processor each, where there are two
+
+
+def pinned(processor):
+    return ["taskset", "-c", str(processor)] if GENERATOR != SERVERS else []
+
 
 class Server:
     """A process in the namespace of vb that answers at a port."""
 
     def __init__(self, pair, port, words, udp=False, evict=None, control=None):
         self.pair, self.port, self.udp, self.evict, self.control = pair, port, udp, evict, control
-        pin = ["taskset", "-c", "1"] if (os.cpu_count() or 1) > 1 else []
-        self.process = subprocess.Popen(pair.command(pair.there, *pin, *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(pair.command(pair.there, *pinned(SERVERS), *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def wait(self):
         """Until it listens: the kernel lists its socket then; one with a control socket serves once that answers."""
@@ -67,9 +71,8 @@ def load(server, items, *words, how="tcp"):
     """Asks by tcp, udp or, where replies are the requests, echo."""
     if server.evict:
         drop_from_memory(server.evict)
-    pin = ["taskset", "-c", "0"] if (os.cpu_count() or 1) > 1 else []
     by_xdp = ["--udp", "--interface", "va", "--own", CLIENT, "--peer-mac", server.pair.mac["vb"]] if how != "tcp" else []
-    command = [*pin, BENCH, "load", "--items", items, "--value", VALUE, "--address", SERVER, "--port", server.port, *words, *by_xdp,
+    command = [*pinned(GENERATOR), BENCH, "load", "--items", items, "--value", VALUE, "--address", SERVER, "--port", server.port, *words, *by_xdp,
                *(["--echo"] if how == "echo" else [])]
     before = server.busy_ns()
     done = subprocess.run(server.pair.command(server.pair.here, *command), capture_output=True, text=True)

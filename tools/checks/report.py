@@ -12,7 +12,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LOGS = ROOT / "build" / "check"
-JOBS = os.cpu_count() or 1
+JOBS = len(os.sched_getaffinity(0))
 LONG = 30  # seconds
 TO_END = 60  # seconds that what is stopped has
 PATIENCE = 60 if os.environ.get("CHAINIO_SOAK") == "1" else 1  # how much longer than in a check a suite may take

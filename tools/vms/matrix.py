@@ -198,7 +198,7 @@ def old_figures(column, checks, page):
 
 
 def gather(folder, timeout):
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with concurrent.futures.ThreadPoolExecutor(plan.JOBS) as pool:
         guests = {line: pool.submit(plan.run_under, line, folder, "quick", timeout) for line in archive.LINES}
         answers = {HOST: plan.run_here(folder, "quick")} | {line: guest.result() for line, guest in guests.items()}
     for column, (code, checks, said) in answers.items():

@@ -11,7 +11,7 @@ import guest
 from place import ROOT, last_line
 
 sys.path.append(str(ROOT / "tools" / "checks"))
-from report import PATIENCE, heard  # noqa: E402
+from report import JOBS, PATIENCE, heard  # noqa: E402
 from scripts import surroundings  # noqa: E402
 
 BUILD = ROOT / "build" / "release"
@@ -54,7 +54,7 @@ def compile_all(folder):
         code, _, said = heard([BUILD / "bin" / "chainc", path, "-I", ROOT / "stdlib-chains", "-o", out], LIMIT)
         return f"{name}: {said}" if code != 0 else ""
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         return [wrong for wrong in pool.map(compile_one, specs().items()) if wrong]
 
 
@@ -87,7 +87,7 @@ def keep_calls(folder):
     of_spec = {name: path for path in sorted((ROOT / "tests" / "e2e").glob("*.py")) for name in re.findall(r'Run\("(std/\w+|examples/[\w-]+)(?:/app)?\.chain"', path.read_text())}
     wrong = [f"{name}: no script of tests/e2e calls its chains by Run(), so that engines cannot be compared on it"
              for name, path in specs().items() if name.startswith("std/") and call_chains(path) and name not in of_spec]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         wrong += [said for said in pool.map(keep, *zip(*of_spec.items())) if said]
     return wrong + compile_hard_cases(folder / "calls") + prepare_shared(folder / "shared"), skipped
 
