@@ -1,4 +1,6 @@
 """Runs the suites of tools/check one after the other and sums them up."""
+import contextlib
+import fcntl
 import os
 import signal
 import sys
@@ -100,6 +102,30 @@ def forget_environment():
         print(f"tools/check: {name}={os.environ.pop(name)} is left out: all tests run")
 
 
+@contextlib.contextmanager
+def alone():
+    """Builds and logs are those of one check at a time; another one in the same clone waits."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with open(LOGS / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("tools/check: another one runs in this clone: waiting for its end …", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run(names):
+    suites = [Suite("setup", [Outcome("setup", "passed")], float(os.environ.get("CHAINIO_SETUP_SECONDS", "0")))]
+    watch = kernel.Watch()
+    for name in names:
+        suites.append(guarded(name, SUITES[name]))
+        print_suite(suites[-1])
+    suites.append(guarded("kernel-log", watch.outcomes))
+    print_suite(suites[-1])
+    return summary(suites)
+
+
 def main(arguments):
     if arguments == ["--list"]:
         print("\n".join(SUITES))
@@ -110,15 +136,8 @@ def main(arguments):
         return 2
     hear_signals()
     forget_environment()
-    LOGS.mkdir(parents=True, exist_ok=True)
-    suites = [Suite("setup", [Outcome("setup", "passed")], float(os.environ.get("CHAINIO_SETUP_SECONDS", "0")))]
-    watch = kernel.Watch()
-    for name in with_builds(arguments or list(SUITES)):
-        suites.append(guarded(name, SUITES[name]))
-        print_suite(suites[-1])
-    suites.append(guarded("kernel-log", watch.outcomes))
-    print_suite(suites[-1])
-    return summary(suites)
+    with alone():
+        return run(with_builds(arguments or list(SUITES)))
 
 
 if __name__ == "__main__":

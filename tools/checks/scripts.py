@@ -32,6 +32,8 @@ def lit(venv=ROOT / "build" / "venv"):
         state = states.get(test["code"], "failed")
         text = test.get("output", "").strip()
         outcomes.append(Outcome(test["name"], state, text or "unsupported here"))
+    if code != 0 and not any(outcome.state == "failed" for outcome in outcomes):
+        outcomes.append(Outcome("lit", "failed", f"exit code {code}, and no test has failed\n{output}"))
     return outcomes or [Outcome("lit", "failed", "no tests found in tests/lit")]
 
 
