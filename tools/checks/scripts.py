@@ -16,7 +16,9 @@ from seeds import make_seeds
 FUZZ_SECONDS = int(os.environ.get("CHAINIO_FUZZ_SECONDS", "10"))
 # They take minutes on a slow machine, and begin, so that none of them is left over at the end with nothing beside it.
 FIRST = ("bench_prints_json", "std_sqlite_shadow.py", "std_sqlite.py", "std_kafka.py", "std_sstable.py", "store.py")
-SCRIPT_SECONDS = 10_800 if os.environ.get("CHAINIO_SOAK") == "1" else 600
+SOAK = os.environ.get("CHAINIO_SOAK") == "1"
+SCRIPT_SECONDS = 10_800 if SOAK else 600
+CORPORA = ROOT / "build" / "corpora"
 
 
 def lit(venv=ROOT / "build" / "venv"):
@@ -92,6 +94,17 @@ def e2e():
         return [*left_out, *itertools.chain(*pool.map(run_script, scripts))]
 
 
+@contextlib.contextmanager
+def corpus_of(name):
+    """Where a fuzzer puts what it goes on from. That of a soak is kept, so that the next one does not find it all again."""
+    if not SOAK:
+        with tempfile.TemporaryDirectory(prefix="chainio-fuzz-") as folder:
+            yield folder
+        return
+    (CORPORA / name).mkdir(parents=True, exist_ok=True)
+    yield str(CORPORA / name)
+
+
 def run_fuzzer(program, made_seeds):
     seeds = [path for path in (ROOT / "tests" / "fuzz" / "seeds" / program.name, made_seeds / program.name)
              if path.is_dir() and any(path.iterdir())]
@@ -100,13 +113,13 @@ def run_fuzzer(program, made_seeds):
     found = LOGS / "fuzz" / program.name
     found.mkdir(parents=True, exist_ok=True)
     # libFuzzer's own exit code for what it finds is 77, with which programs here say that they skip.
-    command = [str(program), "-seed=1", "-error_exitcode=1", "-timeout_exitcode=1", "-timeout=60", "-rss_limit_mb=3000", "-print_final_stats=1", f"-artifact_prefix={found}/"]
+    command = [str(program), f"-seed={os.environ.get('CHAINIO_SEED', '1')}", "-error_exitcode=1", "-timeout_exitcode=1", "-timeout=60", "-rss_limit_mb=3000", "-print_final_stats=1", f"-artifact_prefix={found}/"]
     words = ROOT / "tests" / "fuzz" / f"{program.name}.dict"
     if words.exists():
         command.append(f"-dict={words}")
     log = f"fuzz/{program.name}.log"
     for seconds in (FUZZ_SECONDS, 4 * FUZZ_SECONDS, 16 * FUZZ_SECONDS):  # on a busy machine the seeds alone may take all of the first
-        with tempfile.TemporaryDirectory(prefix="chainio-fuzz-") as corpus:
+        with corpus_of(program.name) as corpus:
             outcome = one(program.name, [*command, f"-max_total_time={seconds}", corpus, *map(str, seeds)], log, timeout=seconds + 300)
         if outcome.state != "passed" or (outcome := fuzzed(outcome, log)).state == "passed":
             break
