@@ -56,7 +56,9 @@ function(chainio_small_tool name)
     chainio_sources_of(${library} sources definitions)
   endforeach()
   list(TRANSFORM definitions PREPEND -D OUTPUT_VARIABLE defines)
-  if(CHAINIO_MUSL AND CHAINIO_MUSL_HEADERS AND NOT CHAINIO_SANITIZE AND NOT DEFINED CHAINIO_SMALL)
+  if(CHAINIO_MUSL AND CHAINIO_MUSL_HEADERS AND NOT CHAINIO_SANITIZE AND NOT CHAINIO_SMALL)
+    # What could not be linked before is tried again: it may have been an error in the sources, mended since.
+    unset(CHAINIO_SMALL CACHE)
     message(STATUS "Whether ${name} can be linked with musl")
     set(tried ${small_flags} ${defines} -I${CMAKE_SOURCE_DIR} -I${CMAKE_BINARY_DIR}/generated)
     list(TRANSFORM tried REPLACE "^.* .*$" "'\\0'") # folders may have blanks in their names
