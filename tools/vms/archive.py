@@ -1,5 +1,6 @@
 """Debian's kernels: found and fetched by apt, with its signature checks, from lists of our own. Nothing is installed, and
 nothing of the machine's own apt changes."""
+import fcntl
 import functools
 import os
 import re
@@ -16,6 +17,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SUITES = [(MIRROR, "bookworm"), (SECURITY, "bookworm-security"), (MIRROR, "trixie"), (SECURITY, "trixie-security"),
           (MIRROR, "trixie-backports")]
 LINES = ("6.1", "6.12", "7.2")  # what `all` means; any other line that the archive holds can be named
+in_use = []  # files of kernels, locked
 FRESH = 7 * 24 * 3600  # seconds for which the archive is not asked again
 
 
@@ -165,9 +167,26 @@ def newest(line, refresh):
     if not where.exists():
         fetch(held[line][0], where)
     for older in cached().get(line, []):
-        if older != where:
+        if older != where and not is_in_use(older):
             shutil.rmtree(older)
     return where
+
+
+def is_in_use(kernel):
+    """Whether another process runs it, or is about to."""
+    with open(kernel / "release") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def kept(kernel):
+    """The kernel; nobody removes it as long as this process lives."""
+    in_use.append(open(kernel / "release"))
+    fcntl.flock(in_use[-1], fcntl.LOCK_SH)
+    return kernel
 
 
 def kernel_of(line, refresh=False):
@@ -175,8 +194,8 @@ def kernel_of(line, refresh=False):
     with locked("archive"):
         (CACHE / "kernels").mkdir(parents=True, exist_ok=True)
         try:
-            return newest(line, refresh)
+            return kept(newest(line, refresh))
         except (Unavailable, Gone):
             if line in cached():
-                return cached()[line][0]
+                return kept(cached()[line][0])
             raise

@@ -1,6 +1,7 @@
 """The command line of tools/vm."""
 import argparse
 import os
+import pathlib
 import signal
 import sys
 
@@ -23,6 +24,8 @@ def parse(arguments):
     parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="boot and command (600)")
     parser.add_argument("--cpus", type=int, default=2)
     parser.add_argument("--memory", default="2G")
+    parser.add_argument("--show", metavar="FOLDER", type=lambda name: pathlib.Path(name).absolute(), action="append", default=[],
+                        help="the guest sees this folder, read only, also where it lies below /tmp or /run; may be given again")
     parser.add_argument("--icount", action="store_true", help="the guest's clock counts instructions, a nanosecond each, and the time it is idle")
     parser.add_argument("--console", metavar="FILE", help="write the guest's console there")
     here = arguments.index("--") if "--" in arguments else len(arguments)

@@ -152,7 +152,7 @@ def expected(line):
 
 def run_under(line, folder, how, timeout, console=None):
     """Boots a kernel and runs the script in it: (exit code, checks, what it said about itself)."""
-    command = [sys.executable, str(ROOT / "tools" / "vms" / "main.py"), "--timeout", str(timeout),
+    command = [sys.executable, str(ROOT / "tools" / "vms" / "main.py"), "--timeout", str(timeout), "--show", str(folder),
                *(["--console", str(console)] if console else []), line, "--", *guest_command(folder, how)]
     code, printed, said = heard(command, guest.BOOTS * timeout + FETCH)
     return code, checks_of(printed), said
