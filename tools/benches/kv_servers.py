@@ -1,7 +1,5 @@
 """Whom tools/bench kv asks: services, servers by hand, memcached, each in a network namespace of its own kind; and who asks them."""
-import contextlib
 import json
-import pathlib
 import signal
 import subprocess
 import sys
@@ -47,12 +45,8 @@ class Server:
         return self
 
     def busy_ns(self):
-        """Time that its threads were on a processor."""
-        total = 0
-        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # a worker of the kernel may end meanwhile
-                total += int((task / "schedstat").read_text().split()[0])
-        return total
+        """Time that its threads were on a processor, also those that have ended since, as the kernel's workers do."""
+        return time.clock_gettime_ns(~self.process.pid << 3 | 2)  # clock_getcpuclockid() of the process
 
     def came_by_xdp(self):
         """The modes in which datagrams came by AF_XDP; what the socket served instead would be measured under a wrong name."""
