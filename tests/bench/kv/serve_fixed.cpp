@@ -62,11 +62,17 @@ bool FixedServer::open() {
     const int file = ::open(serve_.file.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
     socket_ = bound_socket(serve_);
     if (file < 0 || socket_ < 0) return false;
-    io_uring_params params{};
-    params.flags =
-        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE;
-    params.cq_entries = 4096;
-    if (io_uring_queue_init_params(1024, &ring_, &params) != 0) return false;
+    // As our own rings are: without an array of indices where the kernel can (Linux 6.6), and with a registered
+    // descriptor.
+    const auto made = [this](unsigned more) {
+        io_uring_params params{};
+        params.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+                       IORING_SETUP_CQSIZE | more;
+        params.cq_entries = 4096;
+        return io_uring_queue_init_params(1024, &ring_, &params) == 0;
+    };
+    if (!made(IORING_SETUP_NO_SQARRAY) && !made(0)) return false;
+    io_uring_register_ring_fd(&ring_);
     constexpr std::size_t kBytes = std::size_t{kSlots} * kBlock;
     void* memory = mmap(nullptr, kBytes + std::size_t{kReceive} * kReceiveBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
