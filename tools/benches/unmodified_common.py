@@ -16,6 +16,7 @@ from common import RELEASE, WORK, Row, Trouble, number, spread
 CHAINIO = RELEASE / "bin" / "chainio"
 PIECE, READERS = 256 << 10, 8
 READ_AHEADS = (0, 64, 512, 8192)  # KiB; which one suits best is tried in each run
+TRIES = 3  # of each
 
 
 @dataclasses.dataclass
@@ -202,15 +203,16 @@ def read_ahead(path, kib):
 
 
 def best_read_ahead(path, run):
-    """Which read-ahead suits a cold run best, in KiB; nothing where it cannot be set. `run` gives a sample."""
-    found = {}
+    """Which read-ahead suits cold runs best, in KiB, by their median; nothing where it cannot be set. `run` gives a sample."""
+    found = {kib: [] for kib in READ_AHEADS}
     try:
-        for kib in READ_AHEADS:
-            with read_ahead(path, kib):
-                found[kib] = run().seconds
+        for turn in range(TRIES):
+            for kib in turned(READ_AHEADS, turn):
+                with read_ahead(path, kib):
+                    found[kib].append(run())
     except (OSError, Trouble):
         return None
-    return min(found, key=found.get)
+    return min(found, key=lambda kib: median(found[kib]))
 
 
 def with_read_ahead(path, kib, run):
