@@ -74,8 +74,6 @@ def of_kernel(line, folder, page):
     (LOGS / "vm" / f"{line}.log").write_text("".join(f"=== {c.name}\n{c.text}--- {c.code}\n" for c in checks.values()) + said)
     if code == matrix.UNAVAILABLE:
         return [Outcome(line, "skipped", last_line(said))]
-    if code == matrix.GONE:
-        return [Outcome(line, "failed", last_line(said))]
     outcomes = [verified(line, checks, page), figures(line, checks, page), engine_claim(line, checks), complaints(line, LOGS / "vm" / f"{line}.console")]
     for check in checks.values():
         if check.name.startswith("differential") or check.name in [*plan.KERNEL_ENGINE, plan.SHARED]:

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from place import CACHE, Gone, Unavailable, last_line, locked
+from place import CACHE, Unavailable, last_line, locked
 
 MIRROR = os.environ.get("CHAINIO_MIRROR", "http://deb.debian.org/debian")
 SECURITY = os.environ.get("CHAINIO_SECURITY_MIRROR", "http://deb.debian.org/debian-security")
@@ -162,7 +162,7 @@ def newest(line, refresh):
         there = f"the archive holds no kernel {line}; it holds {', '.join(sorted(held, key=order))}"
         if line not in LINES:
             raise Unavailable(there)
-        raise Gone(f"{there}: replace {line} in LINES of tools/vms/archive.py and where tests name it, then `tools/vm matrix` writes docs/kernels.md anew")
+        raise Unavailable(f"{there}: replace {line} in LINES of tools/vms/archive.py and where tests name it, then `tools/vm matrix` writes docs/kernels.md anew")
     where = CACHE / "kernels" / held[line][0]
     if not where.exists():
         fetch(held[line][0], where)
@@ -195,7 +195,7 @@ def kernel_of(line, refresh=False):
         (CACHE / "kernels").mkdir(parents=True, exist_ok=True)
         try:
             return kept(newest(line, refresh))
-        except (Unavailable, Gone):
+        except Unavailable:
             if line in cached():
                 return kept(cached()[line][0])
             raise

@@ -7,16 +7,15 @@ import sys
 
 import archive
 import guest
-from place import CACHE, Gone, Unavailable
+from place import CACHE, Unavailable
 
 UNAVAILABLE = 120  # of tools/vm itself; the tests count it as a skip, with its last line as the reason
-GONE = 121  # which they count as a failure
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="tools/vm", usage="%(prog)s [OPTIONS] KERNEL -- COMMAND…", description="Runs a command under another Linux kernel: a Debian package, booted by QEMU in software.",
-        epilog="The exit code is the command's; 120: no such machine can run here, 121: Debian has no such kernel any more, 124: the time was over, 125: the guest failed.")
+        epilog="The exit code is the command's; 120: no such machine can run here, 124: the time was over, 125: the guest failed.")
     parser.add_argument("kernel", nargs="?", help=f"a line like 7.2, its newest release; `all`: {', '.join(archive.LINES)}; `matrix`: write docs/kernels.md")
     parser.add_argument("--list", action="store_true", help="the kernels of the archive and those fetched")
     parser.add_argument("--fetch", action="store_true", help="only fetch the kernel")
@@ -89,9 +88,6 @@ def main(arguments):
     except Unavailable as error:
         print(f"vm: no kernel can be booted here: {error}", file=sys.stderr)
         return UNAVAILABLE
-    except Gone as error:
-        print(f"vm: {error}", file=sys.stderr)
-        return GONE
     except BrokenPipeError:  # nobody reads on, as behind `head`; the guest has been ended on the way here
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

@@ -11,7 +11,7 @@ import plan
 from place import CACHE, ROOT, Unavailable, last_line
 
 PAGE = ROOT / "docs" / "kernels.md"
-UNAVAILABLE, GONE = 120, 121  # of tools/vm
+UNAVAILABLE = 120  # of tools/vm
 HOST = "host"
 LOOP = "kernel engine's loop"
 REMEDY = "; `tools/vm matrix` writes docs/kernels.md anew"

@@ -14,10 +14,6 @@ class Unavailable(Exception):
     """This machine cannot boot that kernel; the text says what is missing."""
 
 
-class Gone(Exception):
-    """The archive has no kernel any more that the project is tested under: here that cannot be mended, in the sources it can."""
-
-
 @contextlib.contextmanager
 def locked(name, folder=CACHE):
     """One process at a time fetches or installs; the others wait and then find it done. The lock lies beside what it guards:
