@@ -53,6 +53,9 @@ class Backend {
     virtual int poll_fd() { return -1; }
     // Whether reads go out, and completions come in, with the turns of a ring that others use and somebody else enters.
     virtual bool by_turns() const { return false; }
+    // Whether reads under way are this process's. In a child made by fork they are its parent's, into whose memory they
+    // go.
+    virtual bool is_own() const { return true; }
 };
 
 struct RingBackendOptions {

@@ -230,9 +230,11 @@ Engine::Engine(std::shared_ptr<const spec::Loaded> spec, const EngineOptions& op
 }
 
 Engine::~Engine() {
-    // The kernel may still write into frames; the memory stays until it has finished. In a child made by fork this
-    // waits for nothing: the ring refuses it, and the memory stays with the parent.
+    // The kernel may still write into frames; the memory stays until it has finished, and for good where it cannot be
+    // waited for, as in a thread that is not the ring's. In a child made by fork this waits for nothing: the ring
+    // refuses it, and the memory stays with the parent.
     while (on_device_ > 0 && enter(on_device_)) {}
+    if (on_device_ > 0 && backend_->is_own()) slab_.leave_mapped();
     for (std::uint32_t i = 0; i < files_.size(); i++) {
         if (files_[i].used || files_[i].orphans != 0) let_go(i);
     }

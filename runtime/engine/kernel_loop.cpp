@@ -223,12 +223,14 @@ KernelLoop::~KernelLoop() {
     if (program_ == nullptr) return;
     // The region is the parent's as well: what a child wrote there would end chains that the parent has running.
     if (!ring_.is_own()) return;
-    // The kernel may still write into frames; the memory stays until it has finished.
+    // The kernel may still write into frames; the memory stays until it has finished, and for good where it cannot be
+    // waited for: in a thread that is not the ring's, or without the program.
     for (std::uint32_t i = 0; i <= layout_.flight_mask; i++) {
         if (flight(i).on_device != 0) cancel(i);
     }
     int result = 0;
     while (head_->on_device > 0 && (result >= 0 || result == -EINTR)) result = run(CIO_LOOP_NONE);
+    if (head_->on_device > 0) region_.leave_mapped();
 }
 
 cio_flight& KernelLoop::flight(std::uint32_t index) const {

@@ -43,6 +43,7 @@ class RingBackend final : public Backend {
     unsigned capacity() const override { return depth_; }
     int poll_fd() override { return by_turns() ? -1 : ring().event_fd(); }
     bool by_turns() const override { return own_ == nullptr; }
+    bool is_own() const override { return ring().is_own(); }
     int buffer_of(const std::uint8_t* data, std::size_t length) const override {
         return by_turns() && registered(data, length) ? static_cast<int>(seat_->buffer_slot()) : -1;
     }

@@ -127,7 +127,8 @@ Region::Region(Region&& other) noexcept
       mapped_(std::exchange(other.mapped_, 0)),
       fd_(std::exchange(other.fd_, -1)),
       huge_(other.huge_),
-      gathered_(other.gathered_) {}
+      gathered_(other.gathered_),
+      left_(other.left_) {}
 
 Region& Region::operator=(Region&& other) noexcept {
     if (this == &other) return *this;
@@ -138,13 +139,14 @@ Region& Region::operator=(Region&& other) noexcept {
     fd_ = std::exchange(other.fd_, -1);
     huge_ = other.huge_;
     gathered_ = other.gathered_;
+    left_ = other.left_;
     return *this;
 }
 
 Region::~Region() { reset(); }
 
 void Region::reset() {
-    if (base_ != nullptr) munmap(base_, mapped_);
+    if (base_ != nullptr && !left_) munmap(base_, mapped_);
     if (fd_ >= 0) close(fd_);
     base_ = nullptr;
     fd_ = -1;

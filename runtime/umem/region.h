@@ -29,6 +29,9 @@ class Region {
     // that is pinned anyhow and is reached all over. Without huge pages everything stays as it is.
     void gather();
     bool in_huge_pages() const { return huge_ || gathered_; }
+    // It stays where it is until the process ends, whatever becomes of this: somebody may write into it still, who
+    // would otherwise write into what comes to lie there.
+    void leave_mapped() { left_ = true; }
 
   private:
     Region() = default;
@@ -40,6 +43,7 @@ class Region {
     int fd_ = -1;
     bool huge_ = false;
     bool gathered_ = false;
+    bool left_ = false;
 };
 
 }  // namespace chainio::umem

@@ -41,6 +41,7 @@ class Slab {
     std::uint32_t frame_bytes(Frame frame) const { return kUnit << slabs_[frame / kUnitsPerSlab].size_class; }
     const Accounting& accounting() const { return accounting_; }
     const Region& region() const { return region_; }
+    void leave_mapped() { region_.leave_mapped(); }
     // Owners from `first` to before `end`.
     struct Owners {
         Owner first, end;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Python binding, on the tree of call_and_runtime.py."""
 import copy
+import gc
 import mmap
 import os
 import pathlib
@@ -143,6 +144,16 @@ def test_python_misuse(app, tree, keys):
     before = len(os.listdir("/proc/self/fd"))
     chainio.open(app).file(tree)
     expect("python: what nobody holds is closed", len(os.listdir("/proc/self/fd")), before)
+
+    def leave():
+        held = chainio.open(app)
+        held._start("lookup", {"index": held.file(tree), "key": 42}, chainio._Map())
+        held.itself = held
+    thread = threading.Thread(target=leave)
+    thread.start()
+    thread.join()
+    gc.collect()
+    expect("python:   with a chain in flight too, by another thread", len(os.listdir("/proc/self/fd")), before)
 
 
 def test_python_within(app, tree, keys):

@@ -216,8 +216,7 @@ class App:
         self.close()
 
     def __del__(self):
-        # Only the thread that began what runs can wait until the kernel writes no more into its memory.
-        if self._handle and not self._running:
+        if self._handle:
             self.close()
 
     def __reduce__(self):

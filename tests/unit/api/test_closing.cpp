@@ -8,9 +8,11 @@
 #include <array>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <thread>
 
 #include "tests/support/in_child.h"
+#include "tests/support/mappings.h"
 #include "tests/unit/api/handle.h"
 
 namespace chainio::tests {
@@ -75,6 +77,26 @@ TEST(ApiClosing, ReadsOfACancelledChainTakeNothingOfADescriptorOfTheSameNumber) 
         close(pipes[0]);
         close(pipes[1]);
         EXPECT_EQ(open_descriptors(), before) << "what was closed with reads under way";
+    }
+}
+
+// The kernel may write into it until the thread that reaps has ended, and says nothing of that to another one.
+TEST(ApiClosing, AnotherThreadLeavesMemoryThatReadsMayGoToWhereItIs) {
+    const TempFile file(data_file());
+    const unsigned before = mappings_of("chainio-umem");
+    for (const bool reads : {false, true}) {
+        auto app = std::make_unique<Handle>();
+        const auto files = both_files(app->handle, file.path());
+        ASSERT_EQ(submit_and_reap(app->handle, files), 2);
+        if (reads) leave_reads(*app, files);
+        EXPECT_EQ(in_child([&] {
+                      chainio_close(app->handle);
+                      return static_cast<int>(mappings_of("chainio-umem") - before);
+                  }),
+                  0)
+            << "a child keeps memory of its parent";
+        std::thread([&] { app.reset(); }).join();
+        EXPECT_EQ(mappings_of("chainio-umem"), before + (reads ? 1 : 0));
     }
 }
 
