@@ -78,13 +78,17 @@ std::expected<Region, std::string> Region::create(std::size_t bytes, bool want_h
 }
 
 std::expected<Region, std::string> Region::attach(int fd) {
-    struct stat status{};
-    struct statfs system{};
-    if (fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0)
+    const auto unusable = [] {
         return std::unexpected(std::string("cannot use the shared region: ") + std::strerror(errno));
+    };
+    // The seals first, as a size that was seen before them may not be the one that they keep.
     const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 && errno != EINVAL) return unusable();
     if (seals < 0 || (seals & kSeals) != kSeals)
         return std::unexpected("the shared region is no memfd of fixed size: its maker could take it away");
+    struct stat status{};
+    struct statfs system{};
+    if (fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0) return unusable();
     Region region;
     region.huge_ = system.f_type == HUGETLBFS_MAGIC;
     const std::size_t page = region.huge_ ? static_cast<std::size_t>(system.f_bsize) : kPage;
@@ -94,7 +98,7 @@ std::expected<Region, std::string> Region::attach(int fd) {
                                " bytes, which no region has");
     region.size_ = region.mapped_ - page;
     region.fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (region.fd_ < 0) return std::unexpected(std::string("cannot use the shared region: ") + std::strerror(errno));
+    if (region.fd_ < 0) return unusable();
     if (auto mapped = region.map(); !mapped) return std::unexpected(mapped.error());
     return region;
 }

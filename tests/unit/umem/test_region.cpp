@@ -1,11 +1,31 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <future>
 #include <vector>
 
 #include "runtime/umem/region.h"
+
+namespace {
+
+// A file that its maker shrinks, and seals, right behind a look at its size. -1: none.
+int shrinks_behind_a_look = -1;
+
+}  // namespace
+
+// By which a region's size is asked for.
+extern "C" int fstat(int fd, struct stat* status) noexcept {
+    const auto failed = static_cast<int>(syscall(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH));
+    if (fd < 0 || fd != shrinks_behind_a_look) return failed;
+    EXPECT_EQ(ftruncate(fd, status->st_size / 2), 0);
+    EXPECT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    return failed;
+}
 
 namespace {
 
@@ -38,6 +58,17 @@ TEST(Region, TakesNoMemoryOfOtherThreads) {
     }
     done = true;
     for (auto& other : others) EXPECT_EQ(other.get(), 0u);
+}
+
+TEST(Region, OfAPeerHasTheSizeThatItsSealsKeep) {
+    const int fd = memfd_create("a peer's", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ASSERT_EQ(ftruncate(fd, kBytes), 0);
+    shrinks_behind_a_look = fd;
+    const auto region = Region::attach(fd);
+    shrinks_behind_a_look = -1;
+    ASSERT_FALSE(region) << region->size() << " bytes, of which half are gone";
+    EXPECT_EQ(region.error(), "the shared region is no memfd of fixed size: its maker could take it away");
+    close(fd);
 }
 
 }  // namespace
