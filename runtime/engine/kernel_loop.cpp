@@ -192,7 +192,8 @@ std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_
                                " MiB as the ring's memory region: " + std::strerror(error) +
                                (error == ENOMEM ? " (raise RLIMIT_MEMLOCK, or CAP_IPC_LOCK)" : ""));
     }
-    registered_ = ring_.register_region(region_.base(), region_.size(), fallbacks) >= layout_.memory_bytes;
+    // A part would be of no use: the program makes each read in the same way.
+    registered_ = ring_.register_whole(region_.base(), region_.size(), fallbacks);
     const io_uring* ring = ring_.get();
     const auto offset = [&](const void* at) {
         return static_cast<std::uint64_t>(static_cast<const std::uint8_t*>(at) -

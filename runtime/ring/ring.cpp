@@ -49,6 +49,9 @@ std::size_t memlock_limit() {
     return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : limit.rlim_cur;
 }
 
+// Of a limit of locked memory.
+bool is_no_room(int result) { return result == -ENOMEM || result == -EPERM; }
+
 std::atomic<std::uint64_t> threads = 0;
 thread_local std::uint64_t thread_number = 0;
 std::atomic<std::uint32_t> forks = 0;  // how many this process is behind the one that loaded the library
@@ -165,8 +168,7 @@ std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallba
     std::size_t size = std::min(bytes, kLargestBuffer);
     if (already >= size) return already;
     const int result = set_buffer(slot, base, size);
-    const bool no_room = result == -ENOMEM || result == -EPERM;
-    if (no_room) {
+    if (is_no_room(result)) {
         // As much as the limit and one piece more cannot fit, whoever else has locked something.
         const bool limited = limit < size - std::min(size, kSmallestBuffer);
         size = largest_buffer(slot, base, already,
@@ -175,20 +177,31 @@ std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallba
         size = already;
     }
     if (size == bytes) return size;
-    std::string reason = std::to_string(size >> 10) + " KiB of " + std::to_string(bytes >> 10) +
-                         " KiB of block memory are registered, the rest is read into unregistered";
-    if (result == 0) {
-        reason += " (a registered buffer has at most 1 GiB)";
-    } else if (no_room && limit != SIZE_MAX) {
-        std::size_t others = 0;
-        for (std::size_t i = 0; i < state_->buffers.size(); i++) others += i != slot ? state_->buffers[i] : 0;
-        reason += others != 0 ? " (beside " + std::to_string(others >> 10) + " KiB of other memory; " : " (";
-        reason += "RLIMIT_MEMLOCK is " + std::to_string(limit >> 10) + " KiB; `ulimit -l` or CAP_IPC_LOCK raise it)";
-    } else {
-        reason += std::string(" (") + std::strerror(-result) + ")";
-    }
-    fallbacks.note("unregistered-buffers", reason);
+    fallbacks.note("unregistered-buffers", std::to_string(size >> 10) + " KiB of " + std::to_string(bytes >> 10) +
+                                               " KiB of block memory are registered, the rest is read into "
+                                               "unregistered (" +
+                                               why_unregistered(result, slot) + ")");
     return size;
+}
+
+bool Ring::register_whole(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {
+    const int result = set_buffer(0, base, bytes);
+    if (result == 0) return true;
+    fallbacks.note("unregistered-buffers", "0 KiB of " + std::to_string(bytes >> 10) +
+                                               " KiB of block memory are registered, all is read into unregistered (" +
+                                               why_unregistered(result, 0) + ")");
+    return false;
+}
+
+// What the kernel has said of buffer `slot`; 0: it took as much as it ever does.
+std::string Ring::why_unregistered(int result, unsigned slot) const {
+    if (result == 0) return "a registered buffer has at most 1 GiB";
+    const std::size_t limit = memlock_limit();
+    if (!is_no_room(result) || limit == SIZE_MAX) return std::strerror(-result);
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < state_->buffers.size(); i++) others += i != slot ? state_->buffers[i] : 0;
+    return (others != 0 ? "beside " + std::to_string(others >> 10) + " KiB of other memory; " : "") +
+           "RLIMIT_MEMLOCK is " + std::to_string(limit >> 10) + " KiB; `ulimit -l` or CAP_IPC_LOCK raise it";
 }
 
 int Ring::share_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks) {

@@ -35,6 +35,8 @@ class Ring {
     // that are `already` stay registered whatever comes, so that operations with them may be under way.
     std::size_t register_region(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks, unsigned slot = 0,
                                 std::size_t already = 0);
+    // All of it as buffer 0, or nothing (noted), of a ring without a table of buffers.
+    bool register_whole(void* base, std::size_t bytes, metrics::Fallbacks& fallbacks);
     // Of a ring with a table of buffers.
     void unregister_region(unsigned slot);
     // Makes the memory the ring's region, which its BPF program sees. 0 or an errno.
@@ -67,6 +69,7 @@ class Ring {
 
   private:
     int set_buffer(unsigned slot, void* base, std::size_t bytes);
+    std::string why_unregistered(int result, unsigned slot) const;
     std::size_t largest_buffer(unsigned slot, void* base, std::size_t already, std::size_t too_much);
 
     struct State {

@@ -160,6 +160,9 @@ TEST(Ring, RegistersOnlyWhatTheMemoryLimitAllowsAndSaysSo) {
         auto ring = Ring::create({.entries = 8, .cq_entries = 16, .file_slots = 0}, fallbacks);
         if (!ring) return 77;
         void* memory = mmap(nullptr, 8 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        metrics::Fallbacks of_whole;
+        if (ring->register_whole(memory, 8 << 20, of_whole)) return 5;
+        if (!of_whole.all()[0].reason.starts_with("0 KiB of 8192 KiB of block memory are registered, all is")) return 6;
         const std::size_t registered = ring->register_region(memory, 8 << 20, fallbacks);
         if (registered > (1 << 20) || registered < (768 << 10)) return 1;
         if (registered % (128 << 10) != 0) return 2;
