@@ -284,6 +284,8 @@ class Engine {
         unsigned deferred_count = 0;
         Cost cost;  // of the round
         std::uint64_t busy_since = 0, cpu_mark = 0;
+        // Of the kernel engine, which may never be the one that runs.
+        metrics::Fallbacks fallbacks;
     };
     // What the engine's thread spends in one call of the engine.
     class Spent {
@@ -306,6 +308,7 @@ class Engine {
     void defer(std::uint32_t flight);
     bool drop_deferred(std::uint32_t flight);
     bool change_over();
+    void note(const metrics::Fallbacks& of_kernel);
     void retire();
     unsigned started() const { return choice_ != nullptr ? running_ - choice_->deferred_count : running_; }
     std::expected<unsigned, std::string> reap_choosing(std::span<Completion> out, unsigned min);

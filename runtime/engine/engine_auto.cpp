@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <cstring>
+#include <utility>
 
 #include "runtime/engine/engine.h"
 
@@ -36,8 +37,7 @@ void Engine::choose(const std::vector<ClassRank>& ranks) {
 
 // Makes the kernel engine beside the other. What stands in the way decides for the user engine.
 void Engine::load_kernel() {
-    metrics::Fallbacks fallbacks;  // of an engine that may never run: they are noted when it does
-    auto loop = make_loop(choice_->ranks, fallbacks);
+    auto loop = make_loop(choice_->ranks, choice_->fallbacks);
     if (!loop) return give_up(loop.error());
     for (std::uint32_t slot = 0; slot < files_.size(); slot++) {
         if (!files_[slot].used) continue;
@@ -122,6 +122,7 @@ bool Engine::change_over() {
     if (choice.trial.decided()) {
         choice.open = choice.trying = false;
         choice.retire = choice.trial.side() == Side::user && kernel_ != nullptr;
+        if (choice.trial.side() == Side::kernel) note(std::exchange(choice.fallbacks, {}));
     }
     // Reads of cancelled chains, which nobody would look for.
     while (!inside_ && on_device_ > 0 && enter(on_device_)) {}
@@ -138,6 +139,10 @@ bool Engine::change_over() {
         start(index);
     }
     return waited;
+}
+
+void Engine::note(const metrics::Fallbacks& of_kernel) {
+    for (const auto& [name, reason, count] : of_kernel.all()) fallbacks_.note(name, reason, count);
 }
 
 // The kernel engine's memory and program go when nothing of it is in anybody's hands any more.

@@ -151,6 +151,7 @@ class ChainRunner {
         }
         if (totals_.different.empty() && engine_->in_flight() != 0) totals_.different = "a chain ended twice";
         totals_.engine = engine_->describe();
+        totals_.fallbacks = engine_->fallbacks();
         // Before its chains went to the kernel, the user engine has to have got back all that it had.
         const auto leaks = engine_->in_kernel() ? engine_->leaks() : std::vector<std::string>{};
         if (!leaks.empty() && totals_.different.empty()) totals_.different = "not given back: " + leaks.front();

@@ -11,6 +11,7 @@
 
 #include "compiler/ir/artifact.h"
 #include "runtime/engine/trial.h"
+#include "runtime/metrics/fallbacks.h"
 #include "runtime/spec/loaded.h"
 
 namespace chainio::tests {
@@ -31,7 +32,8 @@ struct ChainRun {
 struct ChainTotals {
     std::map<std::string, std::uint64_t> outcomes;
     std::uint64_t chains = 0, reads = 0, syscalls = 0;
-    std::string engine;     // as it describes itself at the end
+    std::string engine;  // as it describes itself at the end
+    metrics::Fallbacks fallbacks;
     std::string different;  // the first chain that is; empty: none
 };
 

@@ -95,6 +95,7 @@ int run_one(const Options& options, std::uint64_t number, const std::string& eng
     sum.reads += totals->reads;
     sum.syscalls += totals->syscalls;
     sum.engine = totals->engine;
+    sum.fallbacks = totals->fallbacks;
     if (run.trial && !as_decided(engine, totals->engine)) {
         fmt::print("DIFFERENT: seed {} artifact {}, {}: it runs by the {}\n", options.seed, number, engine,
                    totals->engine);
@@ -120,7 +121,8 @@ int run(const Options& options) {
         fmt::print("{}: {} chains of {} artifacts, {} reads in the ring, {} system calls;", engine, sum.chains,
                    artifacts, sum.reads, sum.syscalls);
         for (const auto& [outcome, count] : sum.outcomes) fmt::print(" {} {}", outcome, count);
-        fmt::print("\n");
+        fmt::print("\n  the last by the {}\n", sum.engine);
+        for (const auto& each : sum.fallbacks.all()) fmt::print("  {}: {}\n", each.name, each.reason);
     }
     fmt::print("{}\n", worst == 0 ? "all as the reference says" : "DIFFERENT");
     return worst;
