@@ -96,7 +96,8 @@ void Engine::issue_waiting(bool may_block) {
         if (issued == Issued::yes) continue;
         if (issued == Issued::no_frame) {
             counters_.frame_waits++;
-            // With nothing under way and no result that holds a frame, no frame will ever come free.
+            // With nothing under way and no result that holds a frame, none comes free here. Of frames that were handed
+            // out, whoever has them knows whether they come back: he makes the chain again.
             if (on_device_ == 0 && ready_.empty() && finished_.head == kNoIndex && held_.head == kNoIndex) {
                 mark_done(index, CIO_NO_MEMORY);
                 continue;

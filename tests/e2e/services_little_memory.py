@@ -2,8 +2,11 @@
 """Replies that want more of `--memory` at once than there is fail without waiting for anybody, by datagrams; over tcp what was read for them leaves in front
 of the rest. Others are not kept from theirs. The time limit is longer than the test waits for a reply, so that a reply which comes has not waited for it."""
 import contextlib
+import json
 import pathlib
 import random
+import select
+import signal
 import socket
 import struct
 import subprocess
@@ -11,8 +14,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon  # noqa: E402
 import runs  # noqa: E402
-from daemon import Daemon, everything, halted  # noqa: E402
+from daemon import Daemon, everything, halted, receive  # noqa: E402
+from netns import until  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
 # Each length of a read, and the text of a reply to a datagram, takes 128 KiB of the 256.
@@ -169,6 +174,61 @@ def one_after_the_other(folder):
     expect("ends", server.stop(), 0)
 
 
+# A reply longer than a socket takes of one whose client takes nothing: until then its frame is nobody else's.
+SLOW = """
+files rows = "*.blob" { immutable }
+chain chunk(f: file rows, n: u32) -> bytes(max 64KiB) { step s(b: block at 0 for n in f) { return b } }
+service lines on tcp 7101 via uring {
+  request { n: u32be }
+  on request {
+    let p = chunk(rows["main.blob"], request.n) else fail not_found
+    reply""" + " p" * 50 + """
+    reply""" + " p" * 50 + """
+  }
+}
+"""
+SLOW_REPLY = 100 * 60000
+
+
+class Slow(daemon.Server):
+    FILE = "rows", "main.blob"
+
+
+def calls_beside_replies(folder):
+    """A call over the control socket waits for memory that replies lie in, and no longer than these can give any back."""
+    (folder / "app.chain").write_text(SLOW)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
+    server = Slow(folder, "--memory", "256KiB", "--timeout", "600000")
+
+    def tries():
+        return sum(each["count"] for each in server.all_stats()["fallbacks"] if each["name"] == "short-of-memory")
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(server.stuck(struct.pack("!I", 60000))) for _ in range(4)]
+        server.wait_for("replies lie in all of the memory", lambda stats: stats["frames_in_use"] == 4)
+        with ask(server) as first:
+            until("a call waits for some", tries)
+            expect("it has no answer", select.select([first], [], [], 0)[0], [])
+            expect("a client takes its reply", len(receive(slow[0], SLOW_REPLY)), SLOW_REPLY)
+            expect("  and the call ends", json.loads(first.makefile().readline())["outcome"], "ok")
+        slow.append(stack.enter_context(server.stuck(struct.pack("!I", 60000))))
+        before = tries()
+        with ask(server) as second:
+            until("another one waits", lambda: tries() > before)
+            server.process.send_signal(signal.SIGTERM)
+            expect("it is told when the replies are given up", json.loads(second.makefile().readline())["outcome"], "no_memory")
+        expect("ends", server.process.wait(60), 0)
+
+
+@contextlib.contextmanager
+def ask(server):
+    """A call as long as the replies' results."""
+    with socket.socket(socket.AF_UNIX) as control:
+        control.settimeout(60)
+        control.connect(str(server.path))
+        control.sendall(json.dumps({"chain": "chunk", "args": {"n": 60000}}).encode() + b"\n")
+        yield control
+
+
 def answer(sock):
     try:
         return sock.recv(1 << 16)
@@ -194,6 +254,7 @@ def main():
         at_once(folder)
         one_after_the_other(folder)
         with_more(folder)
+        calls_beside_replies(folder)
     return runs.ended()
 
 

@@ -1,5 +1,6 @@
 // One artifact as it runs: its engine, its open files, and the call requests that the engine has.
 #pragma once
+#include <chrono>
 #include <expected>
 #include <memory>
 #include <optional>
@@ -21,7 +22,8 @@ struct Problem {
 struct Edition {
     struct Call {
         std::uint64_t client = 0;  // who asked; may be gone by the end of the chain
-        nlohmann::json id;
+        Request request;
+        std::chrono::steady_clock::time_point short_since = {};  // no frame was free for it; none: one was
     };
     std::shared_ptr<const spec::Loaded> loaded;
     std::unique_ptr<engine::Engine> engine;
@@ -29,7 +31,8 @@ struct Edition {
     service::Plan plan;  // what becomes of the spec's endpoints
     std::vector<service::Server::Port> ports;
     std::vector<Call> calls;
-    std::vector<std::uint32_t> free;  // of the calls
+    std::vector<std::uint32_t> free;         // of the calls
+    std::vector<std::uint32_t> short_calls;  // which wait for frames that replies lie in
     unsigned number = 1;
 
     service::Files named_files() const;

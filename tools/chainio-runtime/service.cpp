@@ -15,6 +15,9 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/engine/owners.h"
+#include "runtime/net/port.h"
+
 namespace chainio::runtime_tool {
 namespace {
 
@@ -33,6 +36,7 @@ std::string_view remedy_of(int why) {
 enum class Source : std::uint8_t { signals, listener, progress, preparation, look, manager, client };
 constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
 constexpr std::chrono::milliseconds kShortage{100};  // of descriptors: until it may be over
+constexpr std::chrono::milliseconds kShortOfMemory{10};
 constexpr unsigned kSourceShift = 56;
 
 std::uint64_t key_of(Source source, std::uint64_t number) {
@@ -57,6 +61,14 @@ std::string why_not_ours(const sockaddr_un& address, const std::string& path) {
 }
 
 constexpr std::pair<dev_t, ino_t> kNoFile;
+
+// Whether somebody has frames who gives them back: not those that an interface keeps to receive into. Inside the kernel
+// chains have memory of their own.
+bool lends_frames(const engine::Engine& engine) {
+    if (engine.in_kernel()) return false;
+    const auto lent = [](umem::Owner owner) { return owner >= engine::kHandedOut && !net::Owners::keep(owner); };
+    return !engine.slab().is_alone([](umem::Frame) { return false; }, lent);
+}
 
 // Its device and inode.
 std::pair<dev_t, ino_t> file_of(const std::string& path) {
@@ -187,7 +199,7 @@ bool Service::start(std::uint64_t key, Client& client, const std::string& line) 
         return true;
     }
     now_->free.pop_back();
-    now_->calls[slot] = {key, std::move(request->id)};
+    now_->calls[slot] = {key, std::move(*request)};
     client.in_flight++;
     return true;
 }
@@ -239,13 +251,46 @@ std::expected<unsigned, std::string> Service::collect_from(Edition& edition, uns
             continue;
         }
         const auto slot = static_cast<std::uint32_t>(done_[i].user_data);
-        Edition::Call& call = edition.calls[slot];
-        answer(call.client, completion_line(call.id, *edition.loaded, done_[i]));
-        call = {};
-        edition.free.push_back(slot);
-        answered_++;
+        if (done_[i].outcome == CIO_NO_MEMORY && waits_for_memory(edition, slot)) continue;
+        end_call(edition, slot, completion_line(edition.calls[slot].request.id, *edition.loaded, done_[i]));
     }
     return *count;
+}
+
+void Service::end_call(Edition& edition, std::uint32_t slot, const std::string& line) {
+    Edition::Call& call = edition.calls[slot];
+    answer(call.client, line);
+    call = {};
+    edition.free.push_back(slot);
+    answered_++;
+}
+
+// Of a call that has ended for want of a frame, whether it is to be made again: frames that replies lie in come back.
+bool Service::waits_for_memory(Edition& edition, std::uint32_t slot) {
+    if (!frames_return_ || !lends_frames(*edition.engine)) return false;
+    Edition::Call& call = edition.calls[slot];
+    const auto now = std::chrono::steady_clock::now();
+    if (call.short_since == std::chrono::steady_clock::time_point{}) call.short_since = now;
+    if (now - call.short_since >= std::chrono::milliseconds(options_.timeout_ms)) return false;
+    edition.short_calls.push_back(slot);
+    call_again_ = now + kShortOfMemory;
+    fallbacks_.note("short-of-memory",
+                    "calls waited for memory that replies to clients of services lay in; --memory gives more");
+    return true;
+}
+
+// Those that found no memory, once frames may have come back, and not at every turn, as they read from the beginning.
+void Service::call_again(Edition& edition) {
+    if (edition.short_calls.empty() || std::chrono::steady_clock::now() < call_again_) return;
+    for (const std::uint32_t slot : std::exchange(edition.short_calls, {})) {
+        const Request& request = edition.calls[slot].request;
+        const auto submitted = edition.engine->submit(request.chain, request.args, slot);
+        if (submitted) continue;
+        if (submitted.error().kind == engine::SubmitError::Kind::full)
+            edition.short_calls.push_back(slot);
+        else
+            end_call(edition, slot, error_line(request.id, submitted.error().message));
+    }
 }
 
 // Takes a turn, and does what descriptors ask for.
@@ -278,8 +323,12 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
     }
     if (const int soon = server_ != nullptr ? server_->flush() : -1; soon >= 0)
         timeout_ms = timeout_ms < 0 ? soon : std::min(timeout_ms, soon);
+    if (!now_->short_calls.empty() || (before_ && !before_->short_calls.empty()))
+        timeout_ms = timeout_ms < 0 ? kShortOfMemory.count() : std::min<int>(timeout_ms, kShortOfMemory.count());
     const auto events = waits_->wait(timeout_ms);
     if (!events) return std::unexpected(events.error());
+    call_again(*now_);
+    if (before_) call_again(*before_);
     for (const epoll_event& event : *events) {
         switch (static_cast<Source>(event.data.u64 >> kSourceShift)) {
             case Source::signals: take_signals(); break;

@@ -70,6 +70,9 @@ class Service {
     bool may_take_line(const Client& client) const;
     std::expected<unsigned, std::string> collect(unsigned most = UINT_MAX);
     std::expected<unsigned, std::string> collect_from(Edition& edition, unsigned most);
+    bool waits_for_memory(Edition& edition, std::uint32_t slot);
+    void call_again(Edition& edition);
+    void end_call(Edition& edition, std::uint32_t slot, const std::string& line);
     static bool must_be_waited_for(engine::Engine& engine);
     std::expected<void, std::string> wait(int timeout_ms);
     void take_signals();
@@ -131,6 +134,8 @@ class Service {
     std::chrono::steady_clock::time_point looked_, told_;
     bool held_told_ = false;                              // that the look is kept waiting
     std::chrono::steady_clock::time_point accept_again_;  // clients of the control socket, after a shortage
+    std::chrono::steady_clock::time_point call_again_;    // those that found no memory
+    bool frames_return_ = true;                           // that replies lie in: until the server has ended
     struct Told {
         std::uint64_t shed = 0, dropped = 0, refused = 0, displaced = 0;
     };

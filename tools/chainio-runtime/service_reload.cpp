@@ -322,6 +322,7 @@ void Service::told(const std::expected<void, Problem>& result) {
 // chains that were given up have some until they end, and whoever ends the engine before waits for them.
 void Service::end_edition() {
     if (before_ == nullptr || before_->engine->in_flight() > 0 || before_->engine->reads_under_way() > 0) return;
+    if (!before_->short_calls.empty()) return;
     if (server_ != nullptr && server_->reloading()) return;
     tell_leaks(*before_);
     before_.reset();

@@ -154,6 +154,7 @@ std::expected<void, std::string> Service::run() {
     if (inside_ != nullptr) inside_->loop().drain();
     if (auto drained = drain_server(); !drained) return drained;
     if (auto drained = drain_inside(); !drained) return drained;
+    frames_return_ = false;
     tell_overload(true);
     tell_news();
     // What was taken on is answered; lines that were not started are not.

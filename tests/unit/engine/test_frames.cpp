@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/engine/engine.h"
+#include "runtime/engine/owners.h"
 #include "tests/support/mappings.h"
 #include "tests/unit/engine/fake_backend.h"
 #include "tests/unit/engine/machine.h"
@@ -53,6 +54,25 @@ TEST(EngineFrames, MemoryThatReadsMayStillGoToStaysMapped) {
         over.engine.reset();
         EXPECT_EQ(tests::mappings_of("chainio-umem"), before + (can_wait ? 0 : 1));
     }
+}
+
+// Who has them knows whether they come back, and may be who waits for the chain.
+TEST(EngineFrames, AChainDoesNotWaitForFramesThatWereHandedOut) {
+    OverFake over(one_cell(), {}, {.umem_bytes = kLeastMemory, .huge_pages = false});
+    std::vector<umem::Frame> taken;
+    for (umem::Frame frame; (frame = over.engine->take_frame(umem::kMaxFrame)) != umem::kNoFrame;)
+        taken.push_back(frame);
+    ASSERT_FALSE(taken.empty());
+    std::vector<Completion> out(1);
+    ASSERT_TRUE(over.engine->submit(0, over.args, 7).has_value());
+    ASSERT_EQ(over.engine->reap(out, 0).value_or(9), 1u);
+    EXPECT_EQ(out[0].outcome, static_cast<std::uint32_t>(CIO_NO_MEMORY));
+    over.engine->memory().release(taken[0], kHandedOut);
+    ASSERT_TRUE(over.engine->submit(0, over.args, 7).has_value());
+    ASSERT_EQ(over.engine->reap(out, 1).value_or(9), 1u);
+    EXPECT_EQ(out[0].outcome, static_cast<std::uint32_t>(CIO_OK));
+    for (std::size_t i = 1; i < taken.size(); i++) over.engine->memory().release(taken[i], kHandedOut);
+    EXPECT_EQ(over.engine->leaks(), std::vector<std::string>{});
 }
 
 }  // namespace
