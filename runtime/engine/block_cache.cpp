@@ -64,7 +64,6 @@ std::uint32_t BlockCache::find(std::uint32_t file, std::uint64_t offset, std::ui
         counters_.block_cache_hits++;
         return i;
     }
-    counters_.block_cache_misses++;
     return kNone;
 }
 

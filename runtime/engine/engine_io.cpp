@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/owners.h"
@@ -95,13 +96,13 @@ void Engine::issue_waiting(bool may_block) {
         const Issued issued = issue(index, alone);
         if (issued == Issued::yes) continue;
         if (issued == Issued::no_frame) {
-            counters_.frame_waits++;
             // With nothing under way and no result that holds a frame, none comes free here. Of frames that were handed
             // out, whoever has them knows whether they come back: he makes the chain again.
             if (on_device_ == 0 && ready_.empty() && finished_.head == kNoIndex && held_.head == kNoIndex) {
                 mark_done(index, CIO_NO_MEMORY);
                 continue;
             }
+            if (!std::exchange(reads_[index].has_waited, true)) counters_.frame_waits++;
         }
         queue.push_front(reads_[index].rank, index);
         return;
@@ -135,6 +136,7 @@ Engine::Issued Engine::issue(std::uint32_t index, bool alone) {
         const std::uint32_t least = std::max(file.opened.memory_align, kept ? umem::kUnit : options_.least_frame);
         read.frame = allocate(std::max(read.io_length, least), owner_of(read.slot));
         if (read.frame == umem::kNoFrame) return Issued::no_frame;
+        if (kept) counters_.block_cache_misses++;
         // Frames that packets are sent from have room in front for a packet's headers, and for text, where that takes
         // no larger frame.
         const bool sent = !kept && options_.least_frame > umem::kUnit && file.opened.memory_align <= kFront;

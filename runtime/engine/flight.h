@@ -38,6 +38,7 @@ struct Read {
     std::uint16_t rank = 0;                // the chain's priority class
     ReadState state = ReadState::waiting;
     std::uint8_t retries = 0;
+    bool has_waited = false;  // for a frame
 };
 
 struct Flight {

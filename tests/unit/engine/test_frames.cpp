@@ -75,5 +75,46 @@ TEST(EngineFrames, AChainDoesNotWaitForFramesThatWereHandedOut) {
     EXPECT_EQ(over.engine->leaks(), std::vector<std::string>{});
 }
 
+// All frames but one, in which the smallest block finds room.
+std::vector<umem::Frame> all_but_one(Engine& engine) {
+    std::vector<umem::Frame> taken;
+    const auto take_all = [&](std::uint32_t bytes) {
+        for (umem::Frame frame; (frame = engine.take_frame(bytes)) != umem::kNoFrame;) taken.push_back(frame);
+        engine.memory().release(taken.back(), kHandedOut);
+        taken.pop_back();
+    };
+    take_all(umem::kMaxFrame);
+    take_all(umem::kUnit);
+    return taken;
+}
+
+// A read under way has the last frame. The other one is tried at each reap, in the cache too, and is one read.
+TEST(EngineFrames, ReadsAreCountedAndNotHowOftenTheyAreTried) {
+    FakeDisk disk = one_cell(1);
+    disk.files[1].assign(128, 0);
+    disk.files[1][0] = disk.files[1][64] = kReturnState;
+    OverFake over(std::move(disk), {.cache_bytes = 4096, .cache_levels = 1},
+                  {.umem_bytes = kLeastMemory, .huge_pages = false});
+    const std::vector<umem::Frame> taken = all_but_one(*over.engine);
+    for (const std::uint64_t start : {0, 64}) {
+        over.args[2] = Argument::scalar(start);
+        ASSERT_TRUE(over.engine->submit(1, over.args, start).has_value());
+    }
+    std::vector<Completion> out(2);
+    for (int i = 0; i < 5; i++) EXPECT_FALSE(over.engine->reap(out, 0).has_value());
+    EXPECT_EQ(over.engine->counters().frame_waits, 1u);
+    over.disk.enters_left = 0;
+    for (unsigned ended = 0; ended < 2;) {
+        const auto count = over.engine->reap(out, 1);
+        ASSERT_TRUE(count.has_value()) << count.error();
+        for (unsigned i = 0; i < *count; i++) EXPECT_EQ(out[i].outcome, static_cast<std::uint32_t>(CIO_OK));
+        ended += *count;
+    }
+    EXPECT_EQ(over.engine->counters().frame_waits, 1u);
+    EXPECT_EQ(over.engine->counters().block_cache_misses, 2u);
+    EXPECT_EQ(over.engine->counters().block_cache_hits, 0u);
+    for (const umem::Frame frame : taken) over.engine->memory().release(frame, kHandedOut);
+}
+
 }  // namespace
 }  // namespace chainio::engine::test
