@@ -1,7 +1,9 @@
 #include "runtime/ring/shared.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 
 namespace chainio::ring {
 namespace {
@@ -64,14 +66,14 @@ bool Shared::has_room(unsigned operations) {
 }
 
 // Where it is to look before it sleeps: submits what was started, and says whether enough came before the time was
-// over.
-bool Shared::look(unsigned wait_for) {
+// over. What is left of `timeout_ms` otherwise is in it.
+bool Shared::look(unsigned wait_for, int& timeout_ms) {
     if (options_.spin_us == 0) return false;
     if (options_.spin_where_it_pays && !spinning_.begins()) return false;
     calls_++;
     if (io_uring_submit_and_get_events(ring_.get()) < 0) return false;
     if (io_uring_cq_ready(ring_.get()) >= wait_for) return true;  // which is no sign that looking pays
-    const bool has_come = spin(wait_for);
+    const bool has_come = spin(wait_for, timeout_ms);
     if (has_come) spinning_.found();
     spinning_.ended();
     return has_come;
@@ -79,18 +81,25 @@ bool Shared::look(unsigned wait_for) {
 
 // A processor that has gone to sleep takes longer to wake up than many a read takes. Once the time is over it looks
 // once more: it may have been over because this thread was stopped, while something came.
-bool Shared::spin(unsigned wait_for) {
+bool Shared::spin(unsigned wait_for, int& timeout_ms) {
+    using std::chrono::milliseconds;
     io_uring* ring = ring_.get();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(options_.spin_us);
+    const auto begin = std::chrono::steady_clock::now();
+    auto now = begin;
+    std::chrono::microseconds most(options_.spin_us);
+    if (timeout_ms >= 0) most = std::min<std::chrono::microseconds>(most, milliseconds(timeout_ms));
     for (bool over = false; io_uring_cq_ready(ring) < wait_for;) {
         if (ring_.has_more()) {
             calls_++;
             if (io_uring_get_events(ring) < 0) return false;
         } else if (over) {
+            const auto gone = std::chrono::duration_cast<milliseconds>(now - begin).count();
+            if (timeout_ms >= 0) timeout_ms -= static_cast<int>(std::min<std::int64_t>(gone, timeout_ms));
             return false;
         } else {
             pause();
-            over = std::chrono::steady_clock::now() >= until;
+            now = std::chrono::steady_clock::now();
+            over = now - begin >= most;
         }
     }
     return true;
@@ -128,7 +137,7 @@ int Shared::turn(unsigned wait_for, int timeout_ms) {
     io_uring* ring = ring_.get();
     pair_reads();
     const bool waits = wait_for != 0 && timeout_ms != 0;
-    const bool has_come = waits && look(wait_for);
+    const bool has_come = waits && look(wait_for, timeout_ms);
     const int result = has_come ? 0 : enter(waits ? wait_for : 0, timeout_ms);
     if (io_uring_sq_ready(ring) == 0) submissions_++;
     hand_out();

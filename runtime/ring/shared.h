@@ -66,8 +66,8 @@ class Shared {
     int submit();
     void hand_out();
     void pair_reads();
-    bool look(unsigned wait_for);
-    bool spin(unsigned wait_for);
+    bool look(unsigned wait_for, int& timeout_ms);
+    bool spin(unsigned wait_for, int& timeout_ms);
     int enter(unsigned wait_for, int timeout_ms);
 
     struct Place {

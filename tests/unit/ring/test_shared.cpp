@@ -330,6 +330,17 @@ TEST(Shared, ATurnEndsWithItsTime) {
     EXPECT_EQ(ring->turn(1, 0), 0);
 }
 
+TEST(Shared, ATurnThatSpinsForLongerThanItMayWaitEndsWithItsTime) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 1'000'000}, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ((*ring)->turn(1, 30), 0);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_GE(took, std::chrono::milliseconds(30));
+    EXPECT_LT(took, std::chrono::milliseconds(500));
+}
+
 // How often the thread has gone to sleep meanwhile, in rounds in which a byte comes a moment after it is waited for.
 long sleeps_of_rounds(Shared& ring, Seat& seat, int rounds) {
     int pipes[2];
@@ -456,6 +467,21 @@ TEST(Shared, ALookThatFindsSomethingPaysForTwoThatDoNot) {
         turn_that_finds(**ring, *seat, stopped);
         EXPECT_EQ(calls_of_vain_turns(**ring, 4), 4u + 2) << "stopped for " << stopped << " s";
     }
+}
+
+// It is stopped while it looks, and nothing has come when it goes on.
+TEST(Shared, ATurnSleepsForWhatItsLookHasLeft) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 1'000'000}, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    int pipes[2];
+    ASSERT_EQ(pipe(pipes), 0);
+    const auto begin = std::chrono::steady_clock::now();
+    at_the_clock = {.looks = 2, .pipe = pipes[1], .seconds = 29};
+    EXPECT_EQ((*ring)->turn(1, 30'000), 0);
+    at_the_clock = {};
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+    for (const int end : pipes) close(end);
 }
 
 TEST(Shared, TakesMoreThanItsQueuesHoldAtOnce) {
