@@ -186,7 +186,8 @@ KernelLoop::KernelLoop(const spec::Loaded& spec, const std::vector<ClassRank>& r
 // Gives the kernel the memory and the program.
 std::expected<void, std::string> KernelLoop::connect(std::span<const std::uint8_t> object, Serving* serving,
                                                      const std::string& other_engine, metrics::Fallbacks& fallbacks) {
-    if (!ring_.has_file_table()) return std::unexpected(std::string("the kernel refuses a table of registered files"));
+    // Why not was noted when the ring was made.
+    if (!ring_.has_file_table()) return std::unexpected(fallbacks.last_reason("unregistered-files"));
     if (const int error = ring_.share_region(region_.base(), region_.size(), fallbacks); error != 0) {
         return std::unexpected("the kernel does not take " + std::to_string(region_.size() >> 20) +
                                " MiB as the ring's memory region: " + std::strerror(error) +

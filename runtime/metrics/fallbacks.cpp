@@ -21,6 +21,11 @@ void Fallbacks::note(std::string_view name, std::string_view reason, std::uint64
     known->count += times;
 }
 
+std::string Fallbacks::last_reason(std::string_view name) const {
+    const auto found = std::ranges::find(all_.rbegin(), all_.rend(), name, &Fallback::name);
+    return found == all_.rend() ? "" : found->reason;
+}
+
 std::uint64_t Fallbacks::count(std::string_view name) const {
     std::uint64_t total = 0;
     for (const auto& fallback : all_) {

@@ -23,6 +23,8 @@ class Fallbacks {
     void note(std::string_view name, std::string_view reason, std::uint64_t times = 1);
     const std::vector<Fallback>& all() const { return all_; }
     std::uint64_t count(std::string_view name) const;
+    // Of those that were listed; empty: none of that name was.
+    std::string last_reason(std::string_view name) const;
 
   private:
     Fallback* find(std::string_view name, std::string_view reason);

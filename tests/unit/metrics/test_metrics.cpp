@@ -100,6 +100,9 @@ TEST(Fallbacks, AreCountedByNameAndReason) {
     EXPECT_EQ(fallbacks.count("b"), 0u);
     ASSERT_EQ(fallbacks.all().size(), 2u);
     EXPECT_EQ(fallbacks.all()[0].count, 3u);
+    fallbacks.note("b", "third");
+    EXPECT_EQ(fallbacks.last_reason("a"), "second");
+    EXPECT_EQ(fallbacks.last_reason("c"), "");
 }
 
 }  // namespace
