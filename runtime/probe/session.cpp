@@ -119,7 +119,7 @@ class Attached final : public Session {
         return (sizeof(cio_probe_control) + page - 1) / page * page;
     }
     std::expected<void, std::string> open_maps();
-    std::expected<void, std::string> attach_site(std::size_t probe, const Site& site);
+    std::expected<void, std::string> attach_site(std::size_t probe, const Site& site, const std::string& what);
     bpf_program* program(const std::string& name) const {
         return bpf_object__find_program_by_name(object_.get(), name.c_str());
     }
@@ -239,7 +239,7 @@ Link attach_uprobe(const bpf_program* handler, const Site& site, std::uint64_t c
     return Link(bpf_program__attach_uprobe_opts(handler, -1, site.file.c_str(), site.offset, &older));
 }
 
-std::expected<void, std::string> Attached::attach_site(std::size_t probe, const Site& site) {
+std::expected<void, std::string> Attached::attach_site(std::size_t probe, const Site& site, const std::string& what) {
     bpf_program* handler = program(fmt::format("cio_probe_{}", probe));
     if (handler == nullptr) return std::unexpected("the artifact has no program for it; compile its spec again");
     Link link;
@@ -256,7 +256,7 @@ std::expected<void, std::string> Attached::attach_site(std::size_t probe, const 
         next_site_++;
         link = attach_uprobe(handler, site, row);
     }
-    if (!link) return std::unexpected(reason(fmt::format("the kernel does not attach it to {}", site.file), errno));
+    if (!link) return std::unexpected(reason(fmt::format("the kernel does not attach it to {}", what), errno));
     links_.push_back(std::move(link));
     return {};
 }
@@ -265,14 +265,15 @@ std::expected<void, std::string> Attached::attach_all(const ir::Module& module,
                                                       const std::vector<std::vector<Site>>& sites) {
     for (std::size_t i = 0; i < sites.size(); i++) {
         for (const Site& site : sites[i]) {
-            if (auto done = attach_site(i, site); !done) {
+            const bool call = site.cost == Cost::system_call;
+            const std::string what = call ? "system call " + module.probes[i].site : site.file;
+            if (auto done = attach_site(i, site, what); !done) {
                 refuse(i, done.error());
                 break;
             }
-            const std::string where = site.cost == Cost::system_call ? "system call " + module.probes[i].site
-                                                                     : fmt::format("{}+{:#x}", site.file, site.offset);
+            const std::string where = call ? what : fmt::format("{}+{:#x}", what, site.offset);
             attached_.push_back({static_cast<std::uint16_t>(i), where, std::string(describe(site.cost)),
-                                 site.cost == Cost::stepped || site.cost == Cost::system_call});
+                                 site.cost == Cost::stepped || call});
         }
     }
     return {};

@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -368,6 +369,26 @@ TEST(Session, NothingIsLeftOpen) {
         EXPECT_GT(open_files(), before);
     }
     EXPECT_EQ(open_files(), before);
+}
+
+// The kernel has no descriptor left for just that: one more is allowed each time, and it is done last.
+TEST(Session, ASystemCallThatItCannotBeAttachedToIsNamed) {
+    const Built built = build("probe opened = syscall \"openat\" (dir: i32)\n", "opened");
+    ATTACH_OR_SKIP(session, built);  // and finds out what the kernel knows, for which it takes descriptors too
+    EXPECT_EQ(tests::in_child([&] {
+                  rlimit limit{};
+                  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+                  for (limit.rlim_cur = 3; limit.rlim_cur < 1000; limit.rlim_cur++) {
+                      if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 2;
+                      const auto late = Session::attach(built.bytes, built.artifact.module, CHAINIO_PROBED);
+                      if (late->refused().empty()) return 3;
+                      constexpr std::string_view kWanted =
+                          "the kernel does not attach it to system call openat: Too many open files";
+                      if (late->refused()[0].why.starts_with(kWanted)) return 0;
+                  }
+                  return 4;
+              }),
+              0);
 }
 
 TEST(Privileges, DroppedOnesAreNamedAndDoNotComeBack) {
