@@ -257,6 +257,11 @@ def test_python_library(app, folder):
            lambda text: text.startswith("libchainio-call cannot be loaded (/no/library") and text.endswith(remedy))
     (tree / "build" / "release").symlink_to(BUILD)
     expect("python: the library of the build tree beside it", opened(), "opened\n")
+    gone = tree / "build" / "gone" / "lib" / "libchainio-call.so.0"
+    gone.parent.mkdir(parents=True)
+    gone.symlink_to("nothing")
+    expect("python:   and of one whose library is gone", opened(), "opened\n")
+    expect("python: a named library beside that", opened(CHAINIO_CALL_LIBRARY=str(BUILD / "lib" / "libchainio-call.so.0")), "opened\n")
     for name in ("lib", "lib64", "lib/x86_64-linux-gnu"):
         (prefix / name).mkdir(parents=True, exist_ok=True)
         library = prefix / name / "libchainio-call.so.0"

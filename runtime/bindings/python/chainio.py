@@ -9,6 +9,7 @@
 """
 import collections
 import collections.abc
+import contextlib
 import ctypes
 import ctypes.util
 import difflib
@@ -67,18 +68,34 @@ class _Completion(ctypes.Structure):
                 ("bytes", ctypes.c_void_p), ("ns", _u64), ("hops", _u32), ("reserved", _u32 * 3)]
 
 
-def _library():
-    """The one that CHAINIO_CALL_LIBRARY names, else that of the prefix below which this file is installed, else the loader's, else the
-    newest of the build trees that it lies beside."""
-    named = os.environ.get("CHAINIO_CALL_LIBRARY")
+def _built(root):
+    """The libraries of build trees, the newest first; those that cannot be looked at are left out, as links to what is gone."""
+    found = []
+    for path in root.glob("build/*/lib/libchainio-call.so.0"):
+        with contextlib.suppress(OSError):
+            found.append((path.stat().st_mtime, path))
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _places():
+    """Where the library may be, one after the other, as the next is only looked for where the one before is none: the one that
+    CHAINIO_CALL_LIBRARY names and no other, else that of the prefix below which this file is installed, the loader's, and those of the
+    build trees that it lies beside."""
+    if named := os.environ.get("CHAINIO_CALL_LIBRARY"):
+        yield named
+        return
     root = pathlib.Path(__file__).resolve().parent.parent.parent.parent  # the prefix, or the sources
-    installed = [path for folder in ("lib*", "lib/*") for path in sorted(root.glob(folder + "/libchainio-call.so.0"))]
-    built = sorted(root.glob("build/*/lib/libchainio-call.so.0"), key=lambda path: path.stat().st_mtime, reverse=True)
-    places = [named] if named else [*map(str, installed), ctypes.util.find_library("chainio-call") or "libchainio-call.so.0", *map(str, built)]
+    for folder in ("lib*", "lib/*"):
+        yield from sorted(root.glob(folder + "/libchainio-call.so.0"))
+    yield ctypes.util.find_library("chainio-call") or "libchainio-call.so.0"
+    yield from _built(root)
+
+
+def _library():
     said = []
-    for place in places:
+    for place in _places():
         try:
-            return ctypes.CDLL(place)
+            return ctypes.CDLL(str(place))
         except OSError as error:
             said.append(str(error))
     raise ChainioError(f"libchainio-call cannot be loaded ({'; '.join(said)}); install ChainIO (cmake --install build/release, then "
