@@ -130,6 +130,11 @@ std::expected<std::vector<std::uint64_t>, std::string> run_header(const spec::Lo
     return fields;
 }
 
+void let_reads_wait(int fd) {
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0) fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+}
+
 std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, std::uint32_t file_class,
                                                      const std::string& path, OpenMode mode,
                                                      metrics::Fallbacks& fallbacks) {
@@ -166,9 +171,7 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
         if (const std::string problem = cut_short(declared, file); !problem.empty()) return wrong(problem);
     }
     const bool want_direct = mode == OpenMode::direct || (mode == OpenMode::as_declared && declared.direct);
-    // O_NONBLOCK kept the open itself from waiting for a FIFO's writer; regular files and devices read without it.
-    const int flags = fcntl(fd.get(), F_GETFL);
-    if (flags >= 0) fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+    let_reads_wait(fd.get());
     if (want_direct) make_direct(file, fallbacks);
     if (declared.no_read_ahead && !file.direct) posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
     fd.give();

@@ -37,6 +37,11 @@ std::expected<OpenedFile, FileError> open_class_file(const spec::Loaded& spec, s
                                                      const std::string& path, OpenMode mode,
                                                      metrics::Fallbacks& fallbacks);
 
+// Of an open descriptor: takes O_NONBLOCK away, which keeps an open from waiting for a FIFO's writer or a lease. Reads
+// of regular files and devices do without, but where a disk cannot begin one and let go of who asks (dm-crypt,
+// dm-thin), kernels up to 6.4 have a ring's end with EAGAIN instead.
+void let_reads_wait(int fd);
+
 // Runs a class's header program over the first bytes of a file. The error names the outcome.
 std::expected<std::vector<std::uint64_t>, std::string> run_header(const spec::Loaded& spec, std::uint32_t file_class,
                                                                   std::span<const std::uint8_t> first_bytes);

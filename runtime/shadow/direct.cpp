@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "runtime/engine/alignment.h"
+#include "runtime/engine/files.h"
 #include "runtime/shadow/stamps.h"
 
 namespace chainio::shadow {
@@ -41,7 +42,9 @@ bool Direct::open(ShadowFile& file) {
     const std::string path = "/proc/self/fd/" + std::to_string(file.fd);
     const int times = fcntl(file.fd, F_GETFL) & O_NOATIME;
     file.direct_fd = ::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | times);
-    return file.direct_fd >= 0 || refuse(Why::cannot_open);
+    if (file.direct_fd < 0) return refuse(Why::cannot_open);
+    engine::let_reads_wait(file.direct_fd);
+    return true;
 }
 
 bool Direct::ready(ShadowFile& file) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include "runtime/engine/files.h"
 #include "runtime/shadow/files.h"
 
 namespace chainio::shadow {
@@ -92,6 +93,7 @@ std::expected<Files::Opened, FileRefusal> Files::open_regular_now(int at, const 
         } else {
             made.fd = own_fds_ >= 0 ? reopen(place, made.info.st_uid) : open_as(kOpenFlags);
             if (made.fd < 0) why = refusal_of(errno);
+            if (made.fd >= 0) engine::let_reads_wait(made.fd);
             if (own_fds_ < 0 && made.fd >= 0) fstat(made.fd, &made.info);  // the path may have changed
         }
     }

@@ -38,6 +38,15 @@ TEST_F(DirectTest, AFileThatHasJustChangedIsNotServedYet) {
     EXPECT_TRUE(std::ranges::any_of(notes, [](const auto& note) { return note.ends_with(": it has just changed"); }));
 }
 
+TEST_F(DirectTest, ReadsMayWait) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 8);
+    ASSERT_TRUE(becomes_ready(f));
+    const int flags = fcntl(f.direct_fd, F_GETFL);
+    EXPECT_EQ(flags & O_NONBLOCK, 0);
+    EXPECT_NE(flags & O_DIRECT, 0);
+}
+
 // Where somebody has set its times, or the clock of its machine is ahead. Some dates have no room in 64 bits of ns.
 TEST_F(DirectTest, AFileOfTheFutureIsServedOnceItHasBeenSeenUnchanged) {
     begin(16);

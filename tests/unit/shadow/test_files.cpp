@@ -312,6 +312,12 @@ TEST_F(FilesTest, AccessTimesAreLeftAlone) {
     EXPECT_NE(fcntl(get("f").fd, F_GETFL) & O_NOATIME, 0);
 }
 
+// The ring would have reads end with EAGAIN that would have to wait for some disks.
+TEST_F(FilesTest, ReadsMayWait) {
+    folder_.write("f", "x");
+    EXPECT_EQ(fcntl(get("f").fd, F_GETFL) & O_NONBLOCK, 0);
+}
+
 TEST_F(FilesTest, AClosedOneIsRememberedOnlyWhereAProgramHasOpenedIt) {
     for (int i = 0; i < 8; i++) folder_.write("f" + std::to_string(i), "x");
     ShadowFile& told = get("f0");
