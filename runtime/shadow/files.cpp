@@ -260,6 +260,8 @@ ShadowFile& Files::opened(std::uint64_t device, std::uint64_t inode, std::string
     file.named = false;
     file.refused.reset();
     file.openings++;
+    file.sized = false;
+    for (ShadowFile::Header& header : file.headers) header.looked.reset();
     return file;
 }
 
@@ -374,31 +376,30 @@ std::string Files::shown_path(std::string_view encoded, std::uint32_t file_class
 
 const std::vector<std::uint64_t>* Files::header(ShadowFile& file, std::uint32_t file_class) {
     auto known = std::ranges::find(file.headers, file_class, &ShadowFile::Header::file_class);
-    const bool is_new = known == file.headers.end();
-    if (is_new) known = file.headers.insert(known, {.file_class = file_class, .fields = {}});
-    if (is_new || (known->looked != looks_ && has_changed(file, *known))) read_header(file, *known);
+    if (known == file.headers.end()) known = file.headers.insert(known, {.file_class = file_class, .fields = {}});
+    if (known->looked != looks_) look_at(file, *known);
     known->looked = looks_;
     return known->fields ? &*known->fields : nullptr;
 }
 
-// What is no header may become one, and a file that is made anew in its place, as by VACUUM, get another one.
-bool Files::has_changed(const ShadowFile& file, const ShadowFile::Header& header) const {
-    if (spec_.module().files[header.file_class].header_program < 0) return false;
+// What is no header may become one, and a file that is made anew in its place, as by VACUUM, get another one. The stamp
+// is from before the header is read, so that what changes meanwhile is a change.
+void Files::look_at(ShadowFile& file, ShadowFile::Header& header) {
     struct stat info{};
-    return header.stamp == 0 || fstat(file.fd, &info) != 0 || shim::stamp_of(info) != header.stamp;
+    const bool told = fstat(file.fd, &info) == 0;
+    if (told) file.size = static_cast<std::uint64_t>(info.st_size);
+    if (told && header.stamp != 0 && shim::stamp_of(info) == header.stamp) return;
+    header.stamp = told && is_settled(info, file.seen) ? shim::stamp_of(info) : 0;
+    read_header(file, header);
 }
 
-// The stamp is from before, so that what changes meanwhile is a change.
-void Files::read_header(ShadowFile& file, ShadowFile::Header& header) {
+void Files::read_header(const ShadowFile& file, ShadowFile::Header& header) {
     const ir::FileClass& declared = spec_.module().files[header.file_class];
     header.fields.reset();
-    header.stamp = 0;
     if (declared.header_program < 0) {
         header.fields.emplace();
         return;
     }
-    struct stat info{};
-    if (fstat(file.fd, &info) == 0 && is_settled(info, file.seen)) header.stamp = shim::stamp_of(info);
     std::vector<std::uint8_t> first(std::min<std::uint32_t>(declared.header_bytes, CIO_MAX_BLOCK));
     const ssize_t got = pread(file.fd, first.data(), first.size(), 0);
     first.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));

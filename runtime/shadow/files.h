@@ -67,8 +67,8 @@ struct ShadowFile {
     struct Header {
         std::uint32_t file_class;
         std::optional<std::vector<std::uint64_t>> fields;  // none: the first bytes are not the class's header
-        std::uint64_t stamp = 0;   // of the file when they were read; 0: it may change without getting another one
-        std::uint32_t looked = 0;  // Files::looks_ when the file was last looked at
+        std::uint64_t stamp = 0;  // of the file when they were read; 0: it may change without getting another one
+        std::optional<std::uint32_t> looked = {};  // Files::looks_ at the last look; none: not since opened()
     };
     std::vector<Header> headers;
     Unchanged seen;
@@ -123,8 +123,9 @@ class Files {
                                                        std::uint64_t now_ns);
     // Where under_root() looks, as far as that can be told: for people.
     std::string shown_path(std::string_view encoded, std::uint32_t file_class) const;
-    // The header fields of an opened file, kept; null when its first bytes are not the class's header. Whether the file
-    // has changed since they were read is looked at once after each look_again().
+    // The header fields of an opened file, kept; null when its first bytes are not the class's header. How long the
+    // file is, and whether it has changed since they were read, is looked at once after each opened() and each
+    // look_again().
     const std::vector<std::uint64_t>* header(ShadowFile& file, std::uint32_t file_class);
 
     // What is kept of files may be out of date. To be called now and then, as looking takes a system call.
@@ -182,8 +183,8 @@ class Files {
     void forget_oldest();
     bool close_oldest();
     void close_some();
-    bool has_changed(const ShadowFile& file, const ShadowFile::Header& header) const;
-    void read_header(ShadowFile& file, ShadowFile::Header& header);
+    void look_at(ShadowFile& file, ShadowFile::Header& header);
+    void read_header(const ShadowFile& file, ShadowFile::Header& header);
 
     const spec::Loaded& spec_;
     std::uint32_t most_known_, most_open_, turn_ = 0, looks_ = 0;

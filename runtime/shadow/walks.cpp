@@ -88,6 +88,7 @@ Walks::OpenFile* Walks::open_in_engine(ShadowFile& file, std::uint32_t file_clas
         open_, [&](const OpenFile& entry) { return entry.file == &file && entry.file_class == file_class; });
     if (known != open_.end() && known->header == *header) {
         known->used = ++uses_;
+        engine_->set_size(known->handle, file.size);
         return &*known;
     }
     // It has got another header: walks that are in it end by the old one.

@@ -25,6 +25,9 @@ chain at(db: file data, page: u32) -> u8 hops 2 { step there(p: Page at page * 4
 chain behind(db: file data, page: u32) -> u8 hops 2 {
   step there(p: Page at page * 4096 + 4096 for 4096 in db) { return 1 }
 }
+chain last(db: file data, page: u32) -> u8 hops 2 {
+  step there(p: Page at db.file_size - page * 4096 for 4096 in db) { return 1 }
+}
 chain twice(db: file data, page: u32) -> u8 hops 2 {
   step there(p: Page at page * 4096 for 4096 in db) { goto further at page * 4096 + 131072 for 4096 in db }
   step further(p: Page) { return 1 }

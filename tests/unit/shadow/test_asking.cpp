@@ -563,6 +563,21 @@ TEST_F(Asking, WalksGoOverMoreFilesThanAnEngineHasOpen) {
     EXPECT_EQ(stats().dropped, 0u);
 }
 
+// Though the engine has it open since it was shorter.
+TEST_F(Asking, AWalkGoesByHowLongTheFileIsNow) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    ahead_->ask_walk(walk(f, 2, "last"));
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(known(f, 14));
+    drop_pages(folder_.write("a.ptr", std::string(64 * kPage, 'x')));
+    files_.look_again();
+    ahead_->ask_walk(walk(f, 3, "last"));
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(known(f, 61));
+    EXPECT_EQ(stats().fetches, 2u);
+}
+
 TEST_F(Asking, AFileThatIsClosedIsClosedForWalksAsWell) {
     begin(16);
     ShadowFile& f = file("a.ptr", 4);

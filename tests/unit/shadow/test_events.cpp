@@ -155,6 +155,29 @@ chain large on open(columns) as c { when c.file.file_size > 4096 { prefetch c.fi
         << "once it has begun";
 }
 
+// The server may have opened it at its first opening, when there was nothing in it.
+TEST(Events, AFileHasTheLengthThatItHasAsAProgramOpensIt) {
+    const Folder folder;
+    const std::string path = folder.write("a.col", "");
+    Running running(server_of(R"(
+app columns { files columns = "*.col" }
+chain tail on open(columns) as c {
+  if c.file.file_size >= 4096 { prefetch c.file at c.file.file_size - 4096 for 4096 }
+}
+)"));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path, O_RDWR));
+    ASSERT_TRUE(happens([&] { return running.chain().events == 1; }));
+    ASSERT_TRUE(held_here(path));
+    column(folder, "a.col");
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    EXPECT_TRUE(happens([&] { return running.chain().events == 2; }));
+    EXPECT_TRUE(come(path, {{kColumnPages - 1, 1}}));
+    running.stop();
+    EXPECT_EQ(running.chain().fetches, 1u);
+}
+
 // Nor does a chain that goes by no byte of it need an open file to say that it wants nothing.
 TEST(Events, AFileIsOpenedWhenSomethingOfItIsWanted) {
     const Folder folder;

@@ -318,6 +318,27 @@ TEST_F(FilesTest, ReadsMayWait) {
     EXPECT_EQ(fcntl(get("f").fd, F_GETFL) & O_NONBLOCK, 0);
 }
 
+// A program makes a file, writes it, and opens it to read it.
+TEST_F(FilesTest, HowLongItIsIsLookedAtWhenAProgramOpensItAndOnceInAWhile) {
+    const std::string path = folder_.write("f", "");
+    ShadowFile& file = get("f");
+    const auto size = [&] {
+        EXPECT_NE(files_.header(file, 0), nullptr);
+        return file.size;
+    };
+    const auto opened = [&] { files_.opened(file.device, file.inode, path, O_RDONLY, 0); };
+    const auto grow = [&](off_t to) { ASSERT_EQ(truncate(path.c_str(), to), 0); };
+    opened();
+    EXPECT_EQ(size(), 0u);
+    grow(1000);
+    EXPECT_EQ(size(), 0u) << "each look takes a system call";
+    opened();
+    EXPECT_EQ(size(), 1000u);
+    grow(2000);
+    files_.look_again();
+    EXPECT_EQ(size(), 2000u);
+}
+
 TEST_F(FilesTest, AClosedOneIsRememberedOnlyWhereAProgramHasOpenedIt) {
     for (int i = 0; i < 8; i++) folder_.write("f" + std::to_string(i), "x");
     ShadowFile& told = get("f0");
