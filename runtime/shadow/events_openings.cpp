@@ -39,9 +39,11 @@ void Events::on_opened(const Message& message) {
         return refusals_.add(FileRefusal::no_match, file_key(event.device, event.inode));
     }
     if (explain_) explain(message, nullptr);
-    const bool direct = (event.offset & O_DIRECT) != 0;
+    // Who only writes says nothing about how the file is read.
+    const bool only_writes = (event.offset & O_ACCMODE) == O_WRONLY;
+    const bool direct = !only_writes && (event.offset & O_DIRECT) != 0;
     const std::uint64_t key = file_key(event.device, event.inode);
-    if (!direct) past_cache_.erase(key);
+    if (!direct && !only_writes) past_cache_.erase(key);
     // Its reads are not told of, nor is its end; others may read the same file through the page cache.
     if (direct && !parts_.spec.module().files[file_class].immutable) {
         direct_++;
@@ -53,7 +55,7 @@ void Events::on_opened(const Message& message) {
     const bool is_source = !on_read_[event.source].empty() || !on_open_[event.source].empty();
     if (!is_source && !direct && parts_.files.find(event.device, event.inode) == nullptr) return;
     ShadowFile& opened = parts_.files.opened(event.device, event.inode, text_of(message), event.offset, file_class);
-    if (on_open_[event.source].empty()) return;
+    if (only_writes || on_open_[event.source].empty()) return;
     const std::uint64_t now = now_ns();
     const bool was_foretold = elapsed_ns(std::exchange(opened.foretold_ns, 0), now) < kForetoldFor;
     if (!was_foretold) opened.shown.reset();

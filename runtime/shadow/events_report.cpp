@@ -97,10 +97,14 @@ void Events::explain(const Message& message, const char* why) {
     if (matched) {
         const ir::FileClass& files = parts_.spec.module().files[parts_.plan.classes[message.event.source]];
         by = files.name;
-        if ((message.event.offset & O_DIRECT) != 0 && !files.immutable)
-            reason = "it is opened with O_DIRECT and its class is not immutable: it is left alone";
-        if ((message.event.offset & O_DIRECT) != 0 && files.immutable)
-            reason = "it is opened with O_DIRECT: what is fetched goes into memory that its reads are served from";
+        const bool only_writes = (message.event.offset & O_ACCMODE) == O_WRONLY;
+        if (only_writes) {
+            reason = "it is opened for writing only";
+        } else if ((message.event.offset & O_DIRECT) != 0) {
+            reason = files.immutable
+                         ? "it is opened with O_DIRECT: what is fetched goes into memory that its reads are served from"
+                         : "it is opened with O_DIRECT and its class is not immutable: it is left alone";
+        }
     } else if (message.event.source != 0) {
         by = parts_.spec.module().sockets[parts_.plan.sockets[message.event.source - 1U]].name;
     } else {

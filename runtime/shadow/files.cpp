@@ -256,7 +256,7 @@ ShadowFile& Files::opened(std::uint64_t device, std::uint64_t inode, std::string
     }
     ShadowFile& file = add(device, inode, path);
     file.file_class = file_class;
-    is_read(file, (flags & O_DIRECT) != 0);
+    if (!only_writes) is_read(file, (flags & O_DIRECT) != 0);
     file.named = false;
     file.refused.reset();
     file.openings++;

@@ -109,7 +109,8 @@ void watch_as(Region& region, int descriptor, const struct stat& status, const c
     event.offset = flags;
     event.length = static_cast<std::uint32_t>(strnlen(path, kMaxPath));
     post(region, event, path, event.length);
-    if (posts & kWakeOpens) wake(region);
+    const bool only_writes = (flags & O_ACCMODE) == O_WRONLY;
+    if ((posts & kWakeOpens) && !only_writes) wake(region);
 }
 
 void watch_as(Region& region, int descriptor, const char* path, unsigned rule, std::uint64_t flags) {

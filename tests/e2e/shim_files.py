@@ -336,6 +336,20 @@ def short_waits(checks, data):
         checks.same(f"whether the server sleeps on after a read of {asked} bytes that has waited, where {least} are of use{' and it rests' * rests}", woken, asleep)
 
 
+WAKE_OPENS = 8
+
+
+def openings(checks, data):
+    """Chains want to be ahead of the first read of what is opened, and what is opened for writing only has none."""
+    program = checks.compile("one_opening", HEAD + "return close(open(P, atoi(a[1]))); }")
+    for flags, asleep in ((os.O_RDONLY, 0), (os.O_RDWR, 0), (os.O_WRONLY, 1), (os.O_WRONLY | os.O_APPEND, 1)):
+        with Server(checks.folder, classes=["*.idx"], posts={"class": 1 | WAKE_OPENS}) as server:
+            server.say("asleep")
+            checks.same("an opening", server.run(program, flags, cwd=data).returncode, 0)
+            checks.same(f"whether the server sleeps on after an opening with {flags:#x}", server.say("look")["asleep"], asleep)
+        checks.same("openings", len(server.of("opened")), 1)
+
+
 # Reads what is on its way into served memory and never comes, and says how many of the reads waited for it.
 WAITS = HEAD + """
 #include <time.h>
@@ -473,6 +487,7 @@ def main():
     quick_reads(checks, data)
     long_reads(checks, data)
     short_waits(checks, data)
+    openings(checks, data)
     on_its_way(checks, data)
     given(checks, data)
     next_ones(checks, data)

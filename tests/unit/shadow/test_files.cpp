@@ -160,6 +160,15 @@ TEST_F(FilesTest, WhoOnlyWritesTakesNothingFromWhoReads) {
     EXPECT_LT(file.fd, 0);
 }
 
+TEST_F(FilesTest, WhoOnlyWritesPastThePageCacheSaysNothingOfHowItIsRead) {
+    const std::string path = folder_.write("f", "x");
+    struct stat info{};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    const ShadowFile& file = files_.opened(info.st_dev, info.st_ino, path, O_WRONLY | O_DIRECT, 1);
+    EXPECT_FALSE(file.direct || file.served);
+    EXPECT_EQ(file.openings, 1u);
+}
+
 TEST_F(FilesTest, WhatTheKernelMakesWhenItIsReadIsNeverOpened) {
     for (const std::string path : {"/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"}) {
         struct stat status{};
