@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "runtime/shadow/clock.h"
 
@@ -148,6 +149,7 @@ Walks::Started Walks::start(const WalkRequest& request, std::uint64_t now_ns) {
             .file = request.file,
             .device_reads = 0,
             .ours = false,
+            .again = 0,
             .marks = request.marks,
             .next_free = next};
     auto submitted = engine_->submit(request.target, std::span(args).first(count), index);
@@ -189,14 +191,23 @@ void Walks::ended(const engine::Completion& completion) {
             parts_.score.cached(slot.chain);
         }
     }
+    if (slot.again != 0 && completion.outcome == CIO_IO_ERROR) tried_in_vain(slot);
     slot.file->pins--;
     slot.next_free = free_slot_;
     free_slot_ = index;
 }
 
+// The engine has given up to read what read_done() took back each time.
+void Walks::tried_in_vain(const Slot& slot) {
+    parts_.score.fetched(slot.chain, slot.again);
+    parts_.score.on_range(slot.chain, parts_.score.turns()[slot.chain], RangeEnd::failed);
+    parts_.score.could_not_read(1, EAGAIN, slot.file->key);
+}
+
 std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
     Slot& slot = slots_[op.user_data];
     slot.device_reads++;
+    slot.again = 0;
     const std::uint64_t key = key_of_file_[op.file];
     if (parts_.ranges.known(key, op.offset, op.length) == Ranges::Known::all) return kNoNumber;
     const std::uint32_t range =
@@ -208,7 +219,7 @@ std::uint32_t Walks::read_begins(const engine::ReadOp& op) {
     parts_.ranges.walked(range);
     parts_.score.fetched(slot.chain, op.length);
     if (handed_.size() <= range) handed_.resize(range + 1);
-    handed_[range] = {slot.chain, op.length};
+    handed_[range] = {slot.chain, op.length, static_cast<std::uint32_t>(op.user_data)};
     return range;
 }
 
@@ -217,6 +228,7 @@ void Walks::read_done(std::uint32_t number, std::int32_t result) {
     if (result == -EAGAIN || result == -EINTR) {
         // The engine tries it again, and it counts anew; but for what a program has read meanwhile, which came late.
         const Handed& handed = handed_[number];
+        slots_[handed.slot].again = handed.bytes;
         return parts_.score.take_back_fetched(handed.chain, parts_.ranges.take_back(number), handed.bytes);
     }
     if (result < 0) {

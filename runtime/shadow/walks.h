@@ -65,13 +65,14 @@ class Walks final : public ReadWatcher {
         std::uint32_t chain = 0;
         ShadowFile* file = nullptr;
         std::uint32_t device_reads = 0;
-        bool ours = false;  // the last block was fetched ahead already
+        bool ours = false;        // the last block was fetched ahead already
+        std::uint32_t again = 0;  // bytes of its last read, if that is to be tried again
         std::optional<std::uint64_t> marks;
         std::uint32_t next_free = kNoRange;
     };
     // Of a read that the ring was given.
     struct Handed {
-        std::uint32_t chain = 0, bytes = 0;
+        std::uint32_t chain = 0, bytes = 0, slot = 0;
     };
     struct OpenFile {
         const ShadowFile* file = nullptr;
@@ -88,6 +89,7 @@ class Walks final : public ReadWatcher {
     bool make_room();
     bool recently(const WalkRequest& request, std::uint64_t now_ns);
     void ended(const engine::Completion& completion);
+    void tried_in_vain(const Slot& slot);
 
     Parts parts_;
     Disk* disk_ = nullptr;  // the engine's back end

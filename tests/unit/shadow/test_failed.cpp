@@ -12,6 +12,7 @@
 #include "runtime/shadow/outcomes.h"
 #include "tests/support/refused_call.h"
 #include "tests/unit/shadow/asking.h"
+#include "tests/unit/shadow/kernel.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -136,6 +137,26 @@ TEST_F(Asking, AReadOfAWalkThatIsTriedAgainCountsAsOftenAsItHasAnOutcome) {
     ranges_->end();
     EXPECT_EQ(stats().fetches, 2u);
     EXPECT_EQ(stats().hits + stats().late + stats().wasted, 2u);
+}
+
+// An engine tries no read for ever.
+TEST_F(Asking, AReadOfAWalkThatIsTriedInVainIsToldOf) {
+    const ReadsNowAre none(ReadsNow::never);  // which would bring into memory what the next try finds there
+    ShadowFile& f = file("a.ptr", 16);
+    std::thread refused([&] {
+        tests::refuse_call(SYS_io_uring_setup, EPERM);
+        begin(16);
+        tests::refuse_call(SYS_pread64, EAGAIN);
+        ahead_->ask_walk(walk(f, 3));
+        ASSERT_TRUE(all_comes());
+    });
+    refused.join();
+    EXPECT_EQ(walks_->outcomes()[CIO_IO_ERROR], 1u);
+    EXPECT_EQ(stats().fetches, 1u);
+    EXPECT_EQ(stats().fetched_bytes, kPage);
+    EXPECT_EQ(Failures::note(score_->failures().failed(), f.path),
+              "1 range could not be read (" + f.path + "): " + std::strerror(EAGAIN));
+    EXPECT_EQ(ranges_->count(), 0u);
 }
 
 // As where there is no memory for a call. The server still hears of what is deleted, and takes no more of a processor
