@@ -93,9 +93,22 @@ bool Devices::made_when_read(std::uint64_t number, int fd) {
     const auto [kind, id] = system_of(fd);
     if (is_made(kind)) return true;
     // What is known is of another one that had the number.
-    if (known != kinds_.end() && (known->second.kind != kind || known->second.id != id)) devices_.erase(number);
+    if (known != kinds_.end() && (known->second.kind != kind || known->second.id != id)) forget(number);
     kinds_[number] = {kind, id, now};
     return false;
+}
+
+// Those behind it move up: whether there is any disk, programs see by the first.
+void Devices::forget(std::uint64_t number) {
+    devices_.erase(number);
+    auto to = told_.begin();
+    for (shim::DiskFacts& disk : told_) {
+        const std::uint64_t device = disk.device;
+        if (device == number) continue;
+        to->longest = disk.longest.load();
+        to++->device = device;
+    }
+    for (; to != told_.end(); to++) to->device = 0;
 }
 
 }  // namespace chainio::shadow

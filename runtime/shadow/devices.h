@@ -2,6 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <span>
+
+#include "runtime/shim/protocol.h"
 
 namespace chainio::shadow {
 
@@ -20,14 +23,19 @@ class Devices {
     // NFS the kernel asks the file system's server, which takes as long as a read: once in a while, as the number of a
     // device may be given to another one.
     bool made_when_read(std::uint64_t number, int fd);
+    // What programs are told of disks (Region::disks) is forgotten with the rest.
+    void tell_programs(std::span<shim::DiskFacts> disks) { told_ = disks; }
 
   private:
+    void forget(std::uint64_t number);
+
     std::map<std::uint64_t, Device> devices_;
     struct Kind {
         std::uint64_t kind = 0, id = 0;  // of file system, and which one, as statfs(2) says it
         std::uint64_t looked_ns = 0;     // when its files were last known not to be made
     };
     std::map<std::uint64_t, Kind> kinds_;
+    std::span<shim::DiskFacts> told_;
 };
 
 }  // namespace chainio::shadow

@@ -9,6 +9,7 @@
 #include <expected>
 #include <list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -137,6 +138,8 @@ class Files {
     bool let_go_of_deleted();
     // Closes all files; false: some are being read.
     bool let_go_of_all();
+    // What programs know of a file system's disk is taken back when another one has got its number.
+    void tell_of_disks(std::span<shim::DiskFacts> disks) { devices_.tell_programs(disks); }
     // Is 1 from before a file is opened.
     void tell_of_openings(std::atomic<std::uint32_t>& may_be_open) { may_be_open_ = &may_be_open; }
 

@@ -70,6 +70,7 @@ class ServerImpl final : public Server {
                        options_.in_flight);
         file_.get().own_at_once = own_at_once();
         files_.tell_of_openings(file_.get().holds_files);
+        files_.tell_of_disks(file_.get().disks);
         events_.emplace(Events::Parts{*spec_, plan_, file_.get(), files_, ranges_, score_, *ahead_, direct_, marks_},
                         options_.explain);
         return {};

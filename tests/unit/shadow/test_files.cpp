@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <iterator>
 
@@ -242,7 +243,16 @@ TEST_F(FilesTest, WithoutAnyThatIsWhyAFileIsLeftAloneAndOnlyForNow) {
 // As an overlay may get the number that a file system in memory had.
 TEST_F(FilesTest, WhatIsKnownOfAFileSystemIsNotBelievedOfTheNextOfItsNumber) {
     folder_.write("f", "x");
-    if (!get("f").counts_pages) GTEST_SKIP() << "nothing of this file system could change";
+    const ShadowFile& file = get("f");
+    if (!file.counts_pages) GTEST_SKIP() << "nothing of this file system could change";
+    std::array<shim::DiskFacts, 3> disks{};
+    files_.tell_of_disks(disks);
+    const std::uint64_t others[] = {file.device + 1, file.device + 2};
+    const auto know = [&](unsigned i, std::uint64_t device) {
+        disks[i].device = device;
+        disks[i].longest = device * kPage;
+    };
+    know(0, others[0]), know(1, file.device), know(2, others[1]);
     other_system = OVERLAYFS_SUPER_MAGIC;
     unsigned made = 0;
     EXPECT_TRUE(happens([&] {
@@ -251,6 +261,11 @@ TEST_F(FilesTest, WhatIsKnownOfAFileSystemIsNotBelievedOfTheNextOfItsNumber) {
         return !get(name).counts_pages;
     })) << "the kind is not asked for each file";
     other_system = 0;
+    for (unsigned i : {0, 1}) {
+        EXPECT_EQ(disks[i].device, others[i]) << "programs look at the first one to know whether there is any";
+        EXPECT_EQ(disks[i].longest, others[i] * kPage);
+    }
+    EXPECT_EQ(disks[2].device, 0u);
 }
 
 TEST_F(FilesTest, WhatIsNoRegularFileIsNeverOpened) {
