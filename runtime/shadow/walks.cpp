@@ -115,19 +115,18 @@ Walks::OpenFile* Walks::open_in_engine(ShadowFile& file, std::uint32_t file_clas
     return &open_.emplace_back(OpenFile{&file, file_class, *handle, ++uses_, *header});
 }
 
-bool Walks::recently(const WalkRequest& request, std::uint64_t now_ns) {
+std::uint64_t Walks::hash_of(const WalkRequest& request) {
     std::uint64_t hash = request.file->key ^ (std::uint64_t{request.target} + 1) * 0x9e3779b97f4a7c15u;
     if (request.marks) hash = (hash ^ *request.marks) * 0x94d049bb133111ebu;
     for (std::uint64_t arg : request.args) hash = (hash ^ arg) * 0xbf58476d1ce4e5b9u, hash ^= hash >> 31;
-    Recent& entry = recent_[hash % recent_.size()];
-    const bool again = entry.hash == hash && elapsed_ns(entry.at_ns, now_ns) < kRecentNs;
-    if (!again) entry = {hash, now_ns};
-    return again;
+    return hash;
 }
 
 Walks::Started Walks::start(const WalkRequest& request, std::uint64_t now_ns) {
     if (free_slot_ == kNoRange) return Started::full;
-    if (recently(request, now_ns)) return Started::duplicate;
+    const std::uint64_t hash = hash_of(request);
+    Recent& recent = recent_[hash % recent_.size()];
+    if (recent.hash == hash && elapsed_ns(recent.at_ns, now_ns) < kRecentNs) return Started::duplicate;
     const ir::Chain& chain = parts_.spec->module().chains[request.target];
     std::array<engine::Argument, CIO_MAX_ARGS> args;
     std::size_t count = 0, scalar = 0;
@@ -158,6 +157,7 @@ Walks::Started Walks::start(const WalkRequest& request, std::uint64_t now_ns) {
         refused_++;
         return Started::refused;
     }
+    recent = {hash, now_ns};
     free_slot_ = next;
     request.file->pins++;
     if (!request.marks) parts_.score.walked(request.chain);

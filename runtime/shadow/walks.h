@@ -87,7 +87,7 @@ class Walks final : public ReadWatcher {
     Walks(const Parts& parts, unsigned in_flight);
     OpenFile* open_in_engine(ShadowFile& file, std::uint32_t file_class);
     bool make_room();
-    bool recently(const WalkRequest& request, std::uint64_t now_ns);
+    static std::uint64_t hash_of(const WalkRequest& request);
     void ended(const engine::Completion& completion);
     void tried_in_vain(const Slot& slot);
 

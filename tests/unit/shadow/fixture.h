@@ -1,6 +1,9 @@
 // A server on a thread of the test, specs from text, and files whose pages are put out of the page cache.
 #pragma once
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -94,6 +97,25 @@ class InMemory {
   private:
     void* at_;
     std::size_t bytes_;
+};
+
+// With a limit that leaves room for so many more.
+class FewDescriptors {
+  public:
+    explicit FewDescriptors(unsigned more) {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        std::vector<int> held;
+        for (unsigned i = 0; i <= more; i++) held.push_back(open("/", O_PATH | O_CLOEXEC));
+        const rlimit few{static_cast<rlim_t>(held.back()), before_.rlim_max};
+        for (const int fd : held) close(fd);
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    }
+    ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+    FewDescriptors(const FewDescriptors&) = delete;
+    FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+  private:
+    rlimit before_{};
 };
 
 // The address of `what` happening within a generous time.

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/inotify.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -194,25 +193,6 @@ TEST_F(FilesTest, OfWhichKindAFileSystemIsIsNotAskedForEachFile) {
     EXPECT_GE(asked_for_systems - before, 1u);
     EXPECT_LE(asked_for_systems - before, 1 + seconds);
 }
-
-// With a limit that leaves room for so many more.
-class FewDescriptors {
-  public:
-    explicit FewDescriptors(unsigned more) {
-        getrlimit(RLIMIT_NOFILE, &before_);
-        std::vector<int> held;
-        for (unsigned i = 0; i <= more; i++) held.push_back(open("/", O_PATH | O_CLOEXEC));
-        const rlimit few{static_cast<rlim_t>(held.back()), before_.rlim_max};
-        for (const int fd : held) close(fd);
-        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-    }
-    ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-    FewDescriptors(const FewDescriptors&) = delete;
-    FewDescriptors& operator=(const FewDescriptors&) = delete;
-
-  private:
-    rlimit before_{};
-};
 
 TEST_F(FilesTest, WithoutDescriptorsTheOldestIsClosed) {
     for (int i = 0; i < 8; i++) folder_.write("f" + std::to_string(i), "x");

@@ -20,5 +20,19 @@ TEST_F(Asking, WalksThatAreGivenUpGoNoFurther) {
     EXPECT_TRUE(in_memory(f, 40, 1)) << "others go on";
 }
 
+// The next one may find a descriptor.
+TEST_F(Asking, AWalkThatCannotBeginIsNoneThatWasDone) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    constexpr std::uint64_t kThen = 1'000'000'000'000;
+    {
+        const FewDescriptors none(0);
+        EXPECT_EQ(walks_->start(walk(f, 1), kThen), Walks::Started::refused);
+    }
+    EXPECT_EQ(walks_->start(walk(f, 1), kThen), Walks::Started::yes);
+    EXPECT_EQ(walks_->start(walk(f, 1), kThen), Walks::Started::duplicate);
+    ASSERT_TRUE(all_comes());
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test
