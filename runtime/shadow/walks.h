@@ -93,7 +93,6 @@ class Walks final : public ReadWatcher {
 
     Parts parts_;
     Disk* disk_ = nullptr;  // the engine's back end
-    std::unique_ptr<engine::Engine> engine_;
     std::vector<Slot> slots_;
     std::uint32_t free_slot_ = 0;
     std::vector<Handed> handed_;  // by the number of its range
@@ -103,6 +102,7 @@ class Walks final : public ReadWatcher {
     std::vector<engine::Completion> done_;
     std::vector<std::uint64_t> outcomes_;
     std::uint64_t uses_ = 0, refused_ = 0;
+    std::unique_ptr<engine::Engine> engine_;  // the last: as it ends it tells of reads that the device has still had
 };
 
 }  // namespace chainio::shadow

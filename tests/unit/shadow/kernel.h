@@ -13,6 +13,14 @@ enum class ReadsNow {
 extern std::atomic<ReadsNow> reads_now;
 extern std::atomic<unsigned> reads_begun;  // by readahead()
 
+// What reads of the ring come to.
+enum class RingReads {
+    as_they_are,
+    not_yet,  // they are not even begun
+    again,    // those that end do with EAGAIN, as on a disk that cannot begin one and let go of who asks
+};
+extern std::atomic<RingReads> ring_reads;
+
 // For the rest of a test.
 class ReadsNowAre {
   public:
@@ -20,6 +28,14 @@ class ReadsNowAre {
     ~ReadsNowAre() { reads_now = ReadsNow::as_they_are; }
     ReadsNowAre(const ReadsNowAre&) = delete;
     ReadsNowAre& operator=(const ReadsNowAre&) = delete;
+};
+
+class RingReadsAre {
+  public:
+    explicit RingReadsAre(RingReads how) { ring_reads = how; }
+    ~RingReadsAre() { ring_reads = RingReads::as_they_are; }
+    RingReadsAre(const RingReadsAre&) = delete;
+    RingReadsAre& operator=(const RingReadsAre&) = delete;
 };
 
 }  // namespace chainio::shadow::test

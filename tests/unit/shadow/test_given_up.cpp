@@ -1,5 +1,8 @@
 // Walks that nobody waits for any more.
+#include <unistd.h>
+
 #include "tests/unit/shadow/asking.h"
+#include "tests/unit/shadow/kernel.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -18,6 +21,24 @@ TEST_F(Asking, WalksThatAreGivenUpGoNoFurther) {
     ahead_->ask_walk(walk(f, 40));
     ASSERT_TRUE(all_comes());
     EXPECT_TRUE(in_memory(f, 40, 1)) << "others go on";
+}
+
+// What the device has still had ends then, and what is known of it has to be there.
+TEST_F(Asking, WalksEndWithAReadUnderWay) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 16);
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    ASSERT_EQ(dup3(ends[0], f.fd, O_CLOEXEC), f.fd);
+    ahead_->ask_walk(walk(f, 3));
+    step();
+    ASSERT_EQ(walks_->in_flight(), 1u);
+    EXPECT_EQ(stats().fetches, 1u);
+    for (const int end : ends) close(end);
+    const RingReadsAre again(RingReads::again);
+    walks_.reset();
+    EXPECT_EQ(stats().fetches, 0u) << "it is counted when it is tried again";
+    EXPECT_EQ(stats().fetched_bytes, 0u);
 }
 
 // The next one may find a descriptor.
