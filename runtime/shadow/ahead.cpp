@@ -308,6 +308,7 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
     const bool whole = wanted.is_begun || wanted.length <= kPiece;
     if (wanted.range != kNoRange) {
         if (file.served) wanted.frame = direct_.begin(file, wanted.offset, pages_of(wanted.length));
+        wanted.served_id = file.served_id;
         if (whole && (!file.served || wanted.frame != shim::kNoFrame) && hand_to_disk(wanted, free_fetch_)) return true;
         if (wanted.frame != shim::kNoFrame) direct_.arrived(wanted.frame, pages_of(wanted.length), 0);
         ranges_.take_back(wanted.range);
@@ -353,9 +354,12 @@ bool Ahead::presses(bool into_frames, std::uint64_t read_ahead, std::uint32_t le
 // Whether what was read into frames is what the file held all the while; they are free again otherwise.
 bool Ahead::settle_frames(const Fetch& fetch, std::int32_t result) {
     if (fetch.frame == shim::kNoFrame) return result >= 0;
+    const ShadowFile& file = *fetch.file;
     const std::uint32_t pages = pages_of(fetch.length);
-    const std::uint64_t whole = std::min(std::uint64_t{pages} * kPageBytes, fetch.file->served_size - fetch.offset);
-    const bool good = result >= 0 && static_cast<std::uint64_t>(result) == whole && direct_.unchanged(*fetch.file);
+    const std::uint64_t whole =
+        std::min(std::uint64_t{pages} * kPageBytes, file.served_size - std::min(file.served_size, fetch.offset));
+    const bool good = result >= 0 && static_cast<std::uint64_t>(result) == whole && fetch.served_id == file.served_id &&
+                      direct_.unchanged(file);
     direct_.arrived(fetch.frame, pages, good ? whole : 0);
     return good;
 }

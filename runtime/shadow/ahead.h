@@ -91,6 +91,7 @@ class Ahead {
         std::uint64_t offset = 0, waits = 0;
         std::uint32_t length = 0, range = kNoRange, chain = 0;
         std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
+        std::uint64_t served_id = 0;           // what it was then: once it has changed it is another one
         std::uint32_t next_free = kNoRange;
         Unheard::Begun mark = {};
         bool is_begun = false;  // by the kernel, and the ring only hears when its last page has come

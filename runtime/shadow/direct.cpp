@@ -76,7 +76,7 @@ bool Direct::ready(ShadowFile& file) {
     return file.served_id != 0 || refuse(Why::too_many);
 }
 
-bool Direct::unchanged(ShadowFile& file) {
+bool Direct::unchanged(const ShadowFile& file) const {
     struct stat info{};
     return fstat(file.direct_fd, &info) == 0 && shim::stamp_of(info) == file.served_stamp;
 }

@@ -22,7 +22,7 @@ class Direct {
     // nothing that was read of it is served any more.
     bool ready(ShadowFile& file);
     // Whether the file still is what ready() saw.
-    bool unchanged(ShadowFile& file);
+    bool unchanged(const ShadowFile& file) const;
     void closes(ShadowFile& file);
     void count_walk() { refuse(Why::walk); }
     void count_no_ring() { refuse(Why::no_ring); }

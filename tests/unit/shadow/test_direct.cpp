@@ -8,6 +8,7 @@
 
 #include "tests/support/refused_call.h"
 #include "tests/unit/shadow/asking.h"
+#include "tests/unit/shadow/kernel.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -77,6 +78,30 @@ TEST_F(DirectTest, WhatChangesWhileItIsReadIsNotServed) {
         return;
     }
     GTEST_SKIP() << "the disk is so quick that nothing can happen meanwhile";
+}
+
+// Though the file has been served again since it changed.
+TEST_F(DirectTest, WhatWasBegunBeforeAChangeIsNotServedBehindIt) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 8);
+    ASSERT_TRUE(becomes_ready(f));
+    const std::uint64_t before = f.served_id;
+    {
+        const RingReadsAre held(RingReads::not_yet);
+        ask(f, 3);
+        step();
+        ASSERT_EQ(ahead_->in_flight(), 1u);
+        ASSERT_EQ(truncate(f.path.c_str(), 8 * kPage), 0);
+        ASSERT_TRUE(becomes_ready(f));
+        ASSERT_NE(f.served_id, before);
+    }
+    ASSERT_TRUE(all_comes());
+    EXPECT_FALSE(holds(f, 3));
+    EXPECT_FALSE(known(f, 3));
+    EXPECT_EQ(score_->failures().changed().ranges, 1u);
+    ask(f, 3);
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(holds(f, 3));
 }
 
 TEST_F(DirectTest, WhatCameShortIsNotServed) {
