@@ -14,6 +14,7 @@
 #include "runtime/shadow/clock.h"
 #include "runtime/shadow/direct.h"
 #include "runtime/shadow/events.h"
+#include "runtime/shadow/letting_go.h"
 #include "runtime/shadow/region.h"
 
 namespace chainio::shadow {
@@ -128,8 +129,8 @@ class ServerImpl final : public Server {
     unsigned given_up_ = 0;  // fetches and walks that had not ended when the run did
     std::uint64_t sleep_ns_ = kSleepNs, house_ns_ = 0, reclaim_ns_ = 0, new_rings_ns_ = 0, changes_ns_ = 0;
     ring::Spinning spinning_;
-    std::uint32_t removals_ = 0;             // Region::removals when it was last looked for what has been deleted
-    std::uint32_t unmounts_ = 0;             // Region::unmounts when all files were last closed
+    std::uint32_t removals_ = 0;  // Region::removals when it was last looked for what has been deleted
+    LettingGo letting_go_;
     bool may_spin_ = false, spins_ = false;  // since something moved: it may look on, and does
     std::uint64_t last_moved_ = 0;
 };
@@ -166,11 +167,12 @@ bool ServerImpl::advance() {
 // Programs that have deleted a file wait for its space. Who asks before the next file is opened is told to go on.
 void ServerImpl::let_go_of_deleted() {
     shim::Region& region = file_.get();
-    removals_ = region.removals.load();
+    const LettingGo::Wanted wanted =
+        letting_go_.look([&] { return region.unmounts.load(); }, [&] { return region.removals.load(); });
+    removals_ = wanted.removals;
     if (removals_ == region.let_go.load(std::memory_order_relaxed)) return;
-    const std::uint32_t unmounts = region.unmounts.load();
-    if (!(unmounts == unmounts_ ? files_.let_go_of_deleted() : let_go_of_all())) return;
-    unmounts_ = unmounts;
+    if (!(wanted.all ? let_go_of_all() : files_.let_go_of_deleted())) return;
+    letting_go_.done(wanted);
     region.let_go.store(removals_);
     syscall(SYS_futex, &region.let_go, FUTEX_WAKE, INT_MAX);
 }
