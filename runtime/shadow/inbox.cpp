@@ -21,6 +21,12 @@ bool thread_lives(std::uint32_t process, std::uint32_t thread) {
     return syscall(SYS_tgkill, static_cast<pid_t>(process), static_cast<pid_t>(thread), 0) == 0 || errno != ESRCH;
 }
 
+// Of whichever process, as long as it is numbered as we are: kill(2) takes any thread's number.
+bool thread_lives(std::uint32_t thread) {
+    if (thread == 0 || thread > INT32_MAX) return false;
+    return kill(static_cast<pid_t>(thread), 0) == 0 || errno != ESRCH;
+}
+
 std::uint32_t own_pids() {
     struct stat info{};
     return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<std::uint32_t>(info.st_ino) : 0;
@@ -254,9 +260,10 @@ void Inbox::forget_ended() {
     });
 }
 
-// Of a ring that has stood still. Who was about to take it would have done so.
+// Of a ring that has stood still. Who is about to take it may have been stopped amid that: once it goes on, it would
+// write its numbers into a ring that is another's by then. Of which namespace its number is nobody knows yet.
 bool Inbox::is_gone(const shim::Ring& ring, std::uint32_t owner) const {
-    if ((owner & shim::kTaking) != 0) return true;
+    if ((owner & shim::kTaking) != 0) return !thread_lives(owner & ~shim::kTaking);
     const NestedProcess process{ring.pids.load(std::memory_order_relaxed),
                                 ring.process.load(std::memory_order_relaxed)};
     if (is_elsewhere(ring)) return std::ranges::find(gone_, process) != gone_.end();

@@ -14,6 +14,7 @@
 #include "tests/support/properties.h"
 #include "tests/support/shadow_poster.h"
 #include "tests/support/soak.h"
+#include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -496,6 +497,29 @@ TEST_F(InboxTest, RingsOfAnotherPidNamespaceAreNotJudged) {
     EXPECT_EQ(half.ring().owner, 0u) << "whoever was about to take it has ended";
     EXPECT_EQ(half_elsewhere.ring().owner, 0u) << "wherever that was";
     EXPECT_EQ(elsewhere.ring().owner, kNobody) << "there somebody may have that number";
+}
+
+// As where it was stopped amid that: it would write into a ring that another thread has by then.
+TEST_F(InboxTest, ARingThatSomebodyIsAboutToTakeIsFreedOnceThatThreadHasEnded) {
+    std::atomic<std::uint32_t> number{0};
+    std::atomic<bool> ends{false};
+    std::thread stopped([&] {
+        number = static_cast<std::uint32_t>(gettid());
+        number.notify_one();
+        ends.wait(false);
+    });
+    number.wait(0);
+    Poster half(*region_, 3, 0, number | shim::kTaking);
+    drain();
+    for (int i = 0; i < 3; i++) inbox_.reclaim();
+    EXPECT_EQ(half.ring().owner, number | shim::kTaking);
+    ends = true;
+    ends.notify_one();
+    stopped.join();
+    EXPECT_TRUE(happens([&] {
+        inbox_.reclaim();
+        return half.ring().owner == 0;
+    }));
 }
 
 // Nobody lives there who could take them over. Its number may come again, in a namespace that has the number of that
