@@ -297,7 +297,12 @@ std::expected<void, std::string> ServerImpl::finish() {
     // Nobody reads any more what many walks would still bring, and the caller waits for this process.
     if (walks_->in_flight() > kFewWalks) walks_->give_up();
     const std::uint64_t since = now_ns();
-    while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) advance();
+    while (failure_.empty() && ahead_->in_flight() > 0 && now_ns() - since < kLastWaitNs) {
+        if (advance()) continue;
+        file_.get().asleep.store(1);
+        walks_->disk().wait(file_.get().asleep, kSleepNs, true);
+    }
+    file_.get().asleep.store(0);
     given_up_ = ahead_->in_flight();
     events_->look_at_processes();
     ranges_.end();

@@ -1,6 +1,7 @@
 // What has failed, or never ends, and what is told of it at the end of a run.
 #include <fcntl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -197,6 +198,52 @@ chain follow on read(data) as r { prefetch via at(r.file, 40) }
     const auto notes = server->report().notes;
     EXPECT_EQ(std::ranges::count(
                   notes, "nothing was fetched after an error of the ring: io_uring_enter: Operation not permitted"),
+              1);
+}
+
+std::uint64_t cpu_ns(clockid_t clock) {
+    timespec used{};
+    EXPECT_EQ(clock_gettime(clock, &used), 0);
+    return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(used.tv_nsec);
+}
+
+// As of a disk that hangs: what does not end is waited for, and that takes no processor from others.
+TEST(Failed, AtTheEndTheServerSleepsUntilWhatIsUnderWayHasEnded) {
+    const Folder folder;
+    const std::string path =
+        std::filesystem::canonical(folder.write("a.ptr", std::string(std::size_t{64} * kPage, 'x')));
+    drop_pages(path);
+    const auto server = server_of(R"(
+app ahead { files data = "*.ptr" }
+chain further on read(data) as r { prefetch r.file at r.offset + r.length for 4096 }
+)");
+    ASSERT_NE(server, nullptr);
+    const tests::MappedRegion region(server->region_path());
+    std::atomic<bool> ends{false};
+    std::uint64_t used = 0;
+    std::thread thread([&] {
+        std::uint64_t before = 0;
+        EXPECT_TRUE(server->run([&] {
+            before = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+            return ends.load();
+        }));
+        used = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+    });
+    tests::Poster poster(*region.get(), 0);
+    EXPECT_TRUE(poster.opened(0, path));
+    EXPECT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(happens([&] { return region->stats.chains[0].fetches == 1; }));
+    int pipe[2];
+    EXPECT_EQ(pipe2(pipe, O_CLOEXEC), 0);
+    EXPECT_GE(dup3(pipe[0], descriptor_of(path), O_CLOEXEC), 0);
+    EXPECT_TRUE(poster.read(0, path, 32 * kPage, kPage));
+    EXPECT_TRUE(happens([&] { return region->stats.chains[0].fetches == 2; }));
+    ends = true;
+    thread.join();
+    for (const int end : pipe) close(end);
+    EXPECT_LT(used, 100 * kMs);
+    EXPECT_EQ(std::ranges::count(server->report().notes,
+                                 "fetches that had not ended a second after the program were given up (1 times)"),
               1);
 }
 
