@@ -398,20 +398,22 @@ std::expected<bool, std::string> Ahead::begin_waiting() {
     std::array<std::uint32_t, kPassed> passed;
     std::size_t waits = 0;
     unsigned begun = 0;
+    std::expected<void, std::string> handed;
     const std::uint64_t now = now_ns();
-    while (under_way() < limit_ && begun < limit_ && waits < passed.size()) {
+    while (handed && under_way() < limit_ && begun < limit_ && waits < passed.size()) {
         const std::uint32_t index = waiting_.pop();
         if (index == engine::kNoIndex) break;
         const Begun how = begin(index, now);
         if (how != Begun::yes) passed[waits++] = index;
         if (how == Begun::waits) break;
         if (how == Begun::waits_for_bytes || ++begun % kAtOnce != 0) continue;
-        if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
+        handed = hand_over();
     }
     while (waits > 0) {
         const std::uint32_t index = passed[--waits];
         waiting_.push_front(rank_of(items_[index]), index);
     }
+    if (!handed) return std::unexpected(handed.error());
     return begun != 0;
 }
 

@@ -160,6 +160,24 @@ TEST_F(Asking, AReadOfAWalkThatIsTriedInVainIsToldOf) {
     EXPECT_EQ(ranges_->count(), 0u);
 }
 
+// Else its file would stay open for ever.
+TEST_F(Asking, WhatWaitsWhenTheRingFailsCanBeDropped) {
+    constexpr std::uint64_t kLong = Ahead::kMostUnderWay / kPage + 100;
+    begin(128);
+    ShadowFile &large = file("large.ptr", kLong), &f = file("a.ptr", 200);
+    f.begins_reads = false;
+    ask(large, 0, kLong);
+    for (std::uint64_t page = 0; page < 100; page += 2) ask(f, page);
+    std::thread refused([&] {
+        tests::refuse_call(SYS_io_uring_register, EPERM);
+        EXPECT_FALSE(ahead_->advance());
+    });
+    refused.join();
+    EXPECT_EQ(large.waiting, 1u);
+    ahead_->drop_waiting();
+    EXPECT_EQ(large.waiting + f.waiting, 0u);
+}
+
 // As where there is no memory for a call. The server still hears of what is deleted, and takes no more of a processor
 // than one that has nothing to do.
 TEST(Failed, ARingTakesNeitherAProcessorNorKeepsFilesOpen) {
