@@ -18,7 +18,7 @@ namespace chainio::shadow {
 namespace {
 
 constexpr std::uint64_t kBetweenSearches = 50'000'000;  // ns, of files whose opening was not seen
-constexpr std::uint32_t kMostDescriptors = 65536;
+constexpr std::uint32_t kMostGrants = 65536;            // processes
 // Where a chain's walks end it seldom has more to ask for: after so many such pages in a row one in so many is shown
 // to it.
 constexpr std::uint32_t kSilentPages = 32, kShown = 16;
@@ -387,7 +387,7 @@ void Events::follow_named(std::uint32_t chain, const cio_prefetch& prefetch, Sha
 // Reads of a process that has such rings are not served; where /proc does not say, it may have.
 bool Events::may_serve(std::uint32_t process) {
     if (!parts_.direct.any() || process == 0) return false;
-    if (grants_.size() >= kMostDescriptors && !grants_.contains(process)) return false;
+    if (grants_.size() >= kMostGrants && !grants_.contains(process)) return false;
     Grant& grant = grants_[process];
     if (!grant.looked && grant.served) grant.served = ProcessRings::held_by(process) == 0U;
     grant.looked = true;

@@ -1,5 +1,5 @@
 // The server beside unmodified programs: reads their events, runs the spec's shadow chains, fetches what those say, and
-// keeps score of what it was good for. One thread; nothing is allocated per event after create().
+// keeps score of what it was good for. One thread; what it keeps is bounded (docs/shadow.md).
 #pragma once
 #include <cstdint>
 #include <expected>
