@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import fuse_file  # noqa: E402
@@ -33,17 +34,41 @@ service lines on tcp 7001 via uring {
 """
 
 
+NO_THREADS = """
+#include <errno.h>
+#include <pthread.h>
+int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *with) { return EAGAIN; }
+"""
+
+
+class Slow(fuse_file.Taking):
+    """A server that needs longer for each look at a file than there is between two looks, once it is to."""
+    def __init__(self):
+        super().__init__()
+        self.seconds = 0
+
+    def took(self, what):
+        if what == fuse_file.GETATTR:
+            time.sleep(self.seconds)
+
+
 @contextlib.contextmanager
-def served(folder):
-    """A daemon over two files, a connection to it, and whether the file system of the other file takes requests."""
-    taking = fuse_file.Taking()
+def served(folder, taking, prefix=()):
+    """A daemon over two files, and a connection to it. `taking`: whether the file system of the other file takes requests."""
     with fuse_file.fuse_file(folder / "a.far", row(0, ord("f")), lambda offset: 0, taking=taking):
         # That nothing is to be written at its end is known from now on: nobody who closes it waits for the server.
         expect("it is a file", (folder / "a.far").read_bytes(), row(0, ord("f")))
-        server = Daemon(folder / "app.o", "--file", f"far={folder / 'a.far'}", "--bind", "127.0.0.1", "--port", "lines=0")
+        server = Daemon(folder / "app.o", "--file", f"far={folder / 'a.far'}", "--bind", "127.0.0.1", "--port", "lines=0", prefix=prefix)
         with socket.create_connection(("127.0.0.1", server.ports["lines", "tcp"]), timeout=60) as sock:
             expect("it answers", asked(sock, 1), row(1, ord("a"))[:12] + b"\n")
-            yield server, sock, taking
+            yield server, sock
+
+
+RELOAD = "a reload is not prepared after 5 seconds, as where a file system does not answer; until it is, what was opened is read further\n"
+
+
+def look(folder):
+    return f"'{folder / 'a.far'}': its file system has not answered for 5 seconds; until it does, no file is looked at, and what was opened is read further\n"
 
 
 def asked(sock, number):
@@ -64,11 +89,11 @@ def control(server, *requests):
 def test_look(folder):
     """It is only looked whether the file is still the same one."""
     print("a look at the files")
-    with served(folder) as (server, sock, taking):
+    taking = fuse_file.Taking()
+    with served(folder, taking) as (server, sock):
         taking.end()
         expect("a look is kept waiting", taking.left.wait(60), True)
-        held = f"'{folder / 'a.far'}': its file system has not answered for 5 seconds; until it does, no file is looked at, and what was opened is read further\n"
-        netns.until("which is said", lambda: held in server.said)
+        netns.until("which is said", lambda: look(folder) in server.said)
         expect("what lies elsewhere is answered", asked(sock, 2), row(2, ord("a"))[:12] + b"\n")
         with control(server, {"op": "invalidate", "id": 1}, {"op": "stats", "id": 2}) as answers:
             expect("who asks whether files are others waits", next(answers)["id"], 2)
@@ -76,6 +101,7 @@ def test_look(folder):
             taking.go_on()
             expect("until it answers again; then the file that was replaced meanwhile is opened", next(answers), {"id": 1, "edition": 2})
         expect("  and read", asked(sock, 2), row(2, ord("b"))[:12] + b"\n")
+        expect("the look was told of once", server.said.count(look(folder)), 1)
         taking.end()
         expect("another look is kept waiting", taking.left.wait(60), True)
         with control(server, {"op": "invalidate", "id": 1}, {"op": "stats", "id": 2}) as answers:
@@ -85,16 +111,34 @@ def test_look(folder):
         expect("it ends", server.process.wait(timeout=60), 0)
         server.rest.join()
         expect("and says how", server.said[-1], "stopped after 3 answers\n")
-        expect("the look was told of once", server.said.count(held), 1)
+
+
+def test_slow_without_a_thread(folder):
+    """Looks that no thread can be had for take longer than there is between two of them: requests have their turn in between."""
+    print("slow looks without a thread")
+    (folder / "none.c").write_text(NO_THREADS)
+    subprocess.run(["clang-19", "-shared", "-fPIC", folder / "none.c", "-o", folder / "none.so"], check=True)
+    taking = Slow()
+    with served(folder, taking, ["env", f"LD_PRELOAD={folder / 'none.so'}"]) as (server, sock):
+        taking.seconds = 1.5
+        netns.until("looks wait", lambda: any("fallback looks-wait" in line for line in server.said))
+        expect("it answers", [asked(sock, number) == row(number, ord("a"))[:12] + b"\n" for number in (1, 2)], [True, True])
+        expect("  on the control socket as well", server.control({"op": "invalidate", "id": 1}), {"id": 1, "edition": 1})
+        taking.seconds = 0
+        server.process.send_signal(signal.SIGTERM)
+        expect("it ends", server.process.wait(timeout=60), 0)
+        server.rest.join()
 
 
 def test_reload(folder):
     """The files are to be opened anew."""
     print("a reload")
-    with served(folder) as (server, sock, taking):
+    taking = fuse_file.Taking()
+    with served(folder, taking) as (server, sock):
         taking.end(fuse_file.OPEN)
         with control(server, {"op": "reload", "id": 1}) as answers:
             expect("the file is not opened", taking.left.wait(60), True)
+            netns.until("which is said", lambda: RELOAD in server.said)
             expect("what lies elsewhere is answered", asked(sock, 2), row(2, ord("a"))[:12] + b"\n")
             taking.go_on()
             expect("once it answers again the next edition runs", next(answers), {"id": 1, "edition": 2})
@@ -117,7 +161,7 @@ def main():
         folder = pathlib.Path(name)
         (folder / "app.chain").write_text(SPEC)
         subprocess.run([BUILD / "bin" / "chainc", folder / "app.chain", "-o", folder / "app.o"], check=True)
-        for test in (test_look, test_reload):
+        for test in (test_look, test_slow_without_a_thread, test_reload):
             write_rows(folder, ord("a"))
             test(folder)
     return runs.ended()

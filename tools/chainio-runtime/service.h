@@ -109,6 +109,7 @@ class Service {
     bool begin_look();
     void take_look();
     void tell_held_look();
+    void tell_held_reload();
     void tell_wait();
     // `refused`: endpoints that are not served though the reload is done.
     void answer_all(std::vector<Asked>& asked, const std::expected<void, Problem>& result,
@@ -152,8 +153,10 @@ class Service {
     bool hung_up_ = false;
     struct Reload {
         bool for_files = false;  // as these are others, and not the artifact
-        std::string why;
-        std::vector<Asked> asked, forgetting;  // who is to be told what came of it
+        std::string why = {};
+        std::vector<Asked> asked = {}, forgetting = {};  // who is to be told what came of it
+        std::chrono::steady_clock::time_point begun = {};
+        bool held_told = false;  // that it takes long
     };
     Reload reload_;                           // that has begun
     std::unique_ptr<Preparation> preparing_;  // its edition

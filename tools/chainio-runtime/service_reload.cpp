@@ -14,7 +14,7 @@ namespace chainio::runtime_tool {
 namespace {
 
 constexpr std::chrono::seconds kSayWait{1};  // for the edition before, until that is said
-constexpr std::chrono::seconds kSayHeld{5};  // for a look at the files
+constexpr std::chrono::seconds kSayHeld{5};  // for a look at the files, or an edition that is prepared
 constexpr unsigned kZeroCopyInside = 16384;  // bytes of a reply that the kernel engine sends without a copy
 
 std::string names_of(const service::Inside& inside, const ir::Module& module) {
@@ -153,9 +153,9 @@ std::string Service::report() {
 // True when the name of an open file leads to another file by now.
 bool Service::look_at_files() {
     if (watch_.is_done()) take_look();
-    // Where there is no thread, it is done as soon as it has begun.
-    while (!watch_.is_looking() && begin_look())
-        if (watch_.is_done()) take_look();
+    // Where there is no thread, it is done as soon as it has begun; the next one is another turn's, as it may take
+    // long.
+    if (!watch_.is_looking() && begin_look() && watch_.is_done()) take_look();
     if (watch_.is_looking()) tell_held_look();
     return files_due_;
 }
@@ -185,6 +185,7 @@ void Service::take_look() {
         say(diag::escaped(notice.message) + "\n");
         if (notice.changed && !std::exchange(files_due_, true)) file_notice_ = notice.message;
     }
+    looked_ = std::chrono::steady_clock::now();
     files_owed_ = files_owed_ || files_due_;
     // A newer file that could not be opened is tried again when somebody asks, as the older one is read until then.
     if (looked_for_.empty()) return;
@@ -199,6 +200,15 @@ void Service::tell_held_look() {
                                   "looked at, and what was opened is read further",
                                   watch_.at(), kSayHeld.count())) +
         "\n");
+}
+
+void Service::tell_held_reload() {
+    if (reload_.held_told || std::chrono::steady_clock::now() - reload_.begun < kSayHeld) return;
+    reload_.held_told = true;
+    say(
+        fmt::format("a reload is not prepared after {} seconds, as where a file system does not answer; until it is, "
+                    "what was opened is read further\n",
+                    kSayHeld.count()));
 }
 
 // What is to be opened anew waits for the end of the edition before. Where that takes a while, it is said, once an
@@ -219,7 +229,7 @@ void Service::tell_wait() {
 void Service::reload_if_due() {
     if (before_ != nullptr) return tell_wait();
     if (preparing_ != nullptr) {
-        if (!preparing_->is_done()) return;
+        if (!preparing_->is_done()) return tell_held_reload();
         auto prepared = preparing_->take();
         preparing_.reset();
         return finish_reload(std::move(prepared));
@@ -237,8 +247,11 @@ void Service::begin_reload(bool artifact) {
     if (!artifact) files_due_ = false;
     std::ranges::move(looked_for_, std::back_inserter(forgetting_));
     looked_for_.clear();
-    reload_ = {!artifact, artifact ? "asked to" : file_notice_, std::exchange(asked_, {}),
-               std::exchange(forgetting_, {})};
+    reload_ = {.for_files = !artifact,
+               .why = artifact ? "asked to" : file_notice_,
+               .asked = std::exchange(asked_, {}),
+               .forgetting = std::exchange(forgetting_, {}),
+               .begun = std::chrono::steady_clock::now()};
     if (inside_ != nullptr) {
         const std::string names = names_of(*inside_, now_->loaded->module());
         return finish_reload(std::unexpected(Problem{

@@ -47,7 +47,7 @@ bool Service::must_not_wait() const {
 
 int Service::next_timeout_ms() const {
     const int server = server_ != nullptr ? server_->next_timeout_ms() : -1;
-    const int watch = watch_.empty() && before_ == nullptr ? -1 : kLookMs;
+    const int watch = watch_.empty() && before_ == nullptr && preparing_ == nullptr ? -1 : kLookMs;
     return server < 0 || watch < 0 ? std::max(server, watch) : std::min(server, watch);
 }
 
