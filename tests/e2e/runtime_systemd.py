@@ -49,10 +49,10 @@ def may_lock_memory():
 
 
 def more_than_is_left():
-    """MiB of memory that the machine has, and of which some are in use; None: that makes too little difference to ask for it."""
+    """MiB of memory that the machine has, and of which some are in use, whatever other programs free meanwhile; None: too few are."""
     known = {name: int(kib) for name, kib in re.findall(r"^(\w+): +(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), flags=re.M)}
     left, all_ = known["MemAvailable"] + known["SwapFree"], known["MemTotal"]
-    return (left + all_) // 2 >> 10 if all_ - left >= 512 << 10 else None
+    return (all_ >> 10) - 256 if all_ - left >= 768 << 10 else None
 
 
 def prepared(folder):

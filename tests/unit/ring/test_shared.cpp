@@ -332,13 +332,13 @@ TEST(Shared, ATurnEndsWithItsTime) {
 
 TEST(Shared, ATurnThatSpinsForLongerThanItMayWaitEndsWithItsTime) {
     metrics::Fallbacks fallbacks;
-    auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 1'000'000}, fallbacks);
+    auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 60'000'000}, fallbacks);
     if (!ring) GTEST_SKIP() << "there is no io_uring";
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_EQ((*ring)->turn(1, 30), 0);
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_GE(took, std::chrono::milliseconds(30));
-    EXPECT_LT(took, std::chrono::milliseconds(500));
+    EXPECT_LT(took, std::chrono::seconds(30));
 }
 
 // How often the thread has gone to sleep meanwhile, in rounds in which a byte comes a moment after it is waited for.
