@@ -35,7 +35,10 @@ class Waits {
         std::uint64_t key = 0, wait = 0;  // the wait that it was wanted for last
         std::uint32_t events = 0;         // 0: the kernel does not know of it
     };
-    Waits(ring::Shared* ring, int epoll) : ring_(ring), epoll_(epoll), events_(kAtOnce) {}
+    // What is waited for now and then, as a look at the files, is to take no memory amid requests.
+    Waits(ring::Shared* ring, int epoll) : ring_(ring), epoll_(epoll), wanted_(kAtOnce), events_(kAtOnce) {
+        known_.reserve(kAtOnce);
+    }
     void let_go();
     std::span<const epoll_event> look(int timeout_ms);
 
