@@ -10,7 +10,6 @@
 #include <charconv>
 #include <expected>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,20 +37,6 @@ std::expected<std::string_view, int> read_status(int proc, const std::string& na
     return std::string_view(text).substr(0, filled);
 }
 
-// The process's number in its own namespace; 0 where that is the one that /proc is of. Nothing: the file does not say.
-std::optional<std::uint32_t> own_number(std::string_view status) {
-    constexpr std::string_view kKey = "\nNSpid:\t";
-    const std::size_t at = status.find(kKey);
-    if (at == std::string_view::npos) return std::nullopt;
-    const std::string_view rest = status.substr(at + kKey.size());
-    const std::string_view numbers = rest.substr(0, rest.find('\n'));
-    const std::size_t last = numbers.rfind('\t');
-    if (last == std::string_view::npos) return 0;
-    std::uint32_t number = 0;
-    std::from_chars(numbers.data() + last + 1, numbers.data() + numbers.size(), number);
-    return number;
-}
-
 // False: who it is cannot be told.
 bool strike(int proc, const std::string& name, std::string& text, std::vector<NestedProcess>& all) {
     const auto status = read_status(proc, name, text);
@@ -74,6 +59,19 @@ struct CloseFolder {
 };
 
 }  // namespace
+
+std::optional<std::uint32_t> own_number(std::string_view status) {
+    constexpr std::string_view kKey = "\nNSpid:\t";
+    const std::size_t at = status.find(kKey);
+    if (at == std::string_view::npos) return std::nullopt;
+    const std::string_view rest = status.substr(at + kKey.size());
+    const std::string_view numbers = rest.substr(0, rest.find('\n'));
+    const std::size_t last = numbers.rfind('\t');
+    if (last == std::string_view::npos) return 0;
+    std::uint32_t number = 0;
+    std::from_chars(numbers.data() + last + 1, numbers.data() + numbers.size(), number);
+    return number;
+}
 
 void strike_living(std::vector<NestedProcess>& all) {
     const std::unique_ptr<DIR, CloseFolder> folder(opendir("/proc"));

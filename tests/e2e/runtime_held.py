@@ -86,6 +86,20 @@ def control(server, *requests):
         yield map(json.loads, sock.makefile())
 
 
+def stop_while_one_waits(server, what):
+    with control(server, {"op": what, "id": 1}, {"op": "stats", "id": 2}) as answers:
+        expect("somebody waits for another one", next(answers)["id"], 2)
+        server.process.send_signal(signal.SIGTERM)
+        expect("who is told that the daemon stops", next(answers), {"id": 1, "error": "the daemon stops"})
+
+
+def ended(server):
+    """Its last words, or the exit code of one that was not to end so."""
+    code = server.process.wait(timeout=60)
+    server.rest.join()
+    return code or server.said[-1]
+
+
 def test_look(folder):
     """It is only looked whether the file is still the same one."""
     print("a look at the files")
@@ -104,13 +118,8 @@ def test_look(folder):
         expect("the look was told of once", server.said.count(look(folder)), 1)
         taking.end()
         expect("another look is kept waiting", taking.left.wait(60), True)
-        with control(server, {"op": "invalidate", "id": 1}, {"op": "stats", "id": 2}) as answers:
-            expect("somebody waits for it", next(answers)["id"], 2)
-            server.process.send_signal(signal.SIGTERM)
-            expect("who is told that the daemon stops", next(answers), {"id": 1, "error": "the daemon stops"})
-        expect("it ends", server.process.wait(timeout=60), 0)
-        server.rest.join()
-        expect("and says how", server.said[-1], "stopped after 3 answers\n")
+        stop_while_one_waits(server, "invalidate")
+        expect("it ends", ended(server), "stopped after 3 answers\n")
 
 
 def test_slow_without_a_thread(folder):
@@ -126,8 +135,7 @@ def test_slow_without_a_thread(folder):
         expect("  on the control socket as well", server.control({"op": "invalidate", "id": 1}), {"id": 1, "edition": 1})
         taking.seconds = 0
         server.process.send_signal(signal.SIGTERM)
-        expect("it ends", server.process.wait(timeout=60), 0)
-        server.rest.join()
+        expect("it ends", ended(server), "stopped after 3 answers\n")
 
 
 def test_reload(folder):
@@ -144,13 +152,8 @@ def test_reload(folder):
             expect("once it answers again the next edition runs", next(answers), {"id": 1, "edition": 2})
         netns.until("the edition before has ended", lambda: not server.all_stats()["before_runs"])
         taking.end()
-        with control(server, {"op": "reload", "id": 1}, {"op": "stats", "id": 2}) as answers:
-            expect("somebody waits for another one", next(answers)["id"], 2)
-            server.process.send_signal(signal.SIGTERM)
-            expect("who is told that the daemon stops", next(answers), {"id": 1, "error": "the daemon stops"})
-        expect("it ends", server.process.wait(timeout=60), 0)
-        server.rest.join()
-        expect("and says what is given up", server.said[-1], "stopped after 2 answers; a reload is given up, whose edition is not prepared\n")
+        stop_while_one_waits(server, "reload")
+        expect("it ends, and says what is given up", ended(server), "stopped after 2 answers; a reload is given up, whose edition is not prepared\n")
 
 
 def main():

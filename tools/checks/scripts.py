@@ -7,9 +7,9 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 
+from disks import is_memory
 from report import JOBS, LOGS, ROOT, Outcome, one, run
 from seeds import make_seeds
 
@@ -45,11 +45,6 @@ def with_parts(outcome, log):
         return [outcome]
     left_out = re.findall(r"^skip(?:ped)?:? +(.+)", (LOGS / log).read_text(errors="replace"), flags=re.M)
     return [outcome, *(Outcome(f"{outcome.name}, a part", "skipped", reason) for reason in left_out)]
-
-
-def is_memory(folder):
-    """Whether files there lie in memory only, so that none can be taken out of it and read from a disk."""
-    return subprocess.run(["stat", "--file-system", "--format=%T", folder], capture_output=True, text=True).stdout.strip() in ("tmpfs", "ramfs")
 
 
 @functools.cache

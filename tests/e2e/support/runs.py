@@ -1,7 +1,6 @@
 """Runs programs by `chainio run` and counts what was expected of them."""
 import contextlib
 import ctypes
-import functools
 import json
 import mmap
 import os
@@ -9,10 +8,14 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 import started
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tools" / "checks"))
+from disks import is_memory  # noqa: E402
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -121,16 +124,11 @@ def is_in_memory(fd):
     return any(page & 1 for page in bytes(there))
 
 
-@functools.cache
-def lies_in_memory(folder):
-    return subprocess.run(["stat", "--file-system", "--format=%T", folder], capture_output=True, text=True).stdout.strip() in ("tmpfs", "ramfs")
-
-
 def drop_from_memory(*paths):
     """Takes files of ours out of the page cache. The kernel leaves in it what it has at work, so that it is asked again. What is mapped
     stays, and who goes on would take for cold what is not. Where the file system is memory itself, the rest of a script is skipped."""
     for path in paths:
-        if lies_in_memory(pathlib.Path(path).parent):
+        if is_memory(pathlib.Path(path).parent):
             if failures:
                 raise TimeoutError(f"{path} stays in memory, as its file system is memory itself")
             print(f"skipped: files that are not in memory: the file system of {path} is memory itself; set TMPDIR to a folder on a disk")

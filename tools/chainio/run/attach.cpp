@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "runtime/shadow/nested.h"
 #include "runtime/shadow/region.h"
 #include "tools/chainio/run/files.h"
 
@@ -31,14 +32,9 @@ bool shares(int pid, std::string_view kind) {
 
 // The number by which a process knows itself, in a PID namespace of its own.
 int own_number_of(int pid) {
-    constexpr std::string_view kNumbers = "\nNSpid:";
-    const std::string status = read_whole(fmt::format("/proc/{}/status", pid), kMostText).value_or("");
-    const std::size_t at = status.find(kNumbers);
-    if (at == std::string::npos) return pid;  // a kernel without such namespaces
-    const std::size_t end = status.find('\n', at + 1), last = status.find_last_of(" \t", end) + 1;
-    int number = 0;
-    std::from_chars(status.data() + last, status.data() + status.size(), number);
-    return number;
+    const auto status = read_whole(fmt::format("/proc/{}/status", pid), kMostText);
+    const std::uint32_t number = status ? shadow::own_number(*status).value_or(0) : 0;
+    return number != 0 ? static_cast<int>(number) : pid;
 }
 
 // All that this one sees.
