@@ -19,7 +19,6 @@ import itertools
 import operator
 import os
 import pathlib
-import sys
 import threading
 
 Result = collections.namedtuple("Result", "outcome value hops ns")
@@ -234,7 +233,7 @@ class App:
         self.close()
 
     def __del__(self):
-        if self._handle and not sys.is_finalizing():  # the process's end gives all of it back, and waits for no disk
+        if self._handle:
             self.close()
 
     def __reduce__(self):
