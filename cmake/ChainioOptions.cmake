@@ -13,9 +13,6 @@ if(CHAINIO_SANITIZE)
   # The sanitizers' programs are large; GNU ld takes seconds for each.
   add_link_options(-fsanitize=${CHAINIO_SANITIZE} -fuse-ld=lld)
 endif()
-if(CHAINIO_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
-endif()
 
 find_program(CHAINIO_CCACHE ccache)
 if(CHAINIO_CCACHE)

@@ -15,12 +15,21 @@ function(chainio_seldom_run)
   endif()
 endfunction()
 
+# Where a fuzzer has been is counted in what it is to find its way through. In the unit tests of the same tree, which nobody would
+# ask, that took a fifth of the time in which they are compiled.
+function(chainio_covered name)
+  if(CHAINIO_FUZZ AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "^${CMAKE_SOURCE_DIR}/tests/")
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 # chainio_library(NAME SOURCES… LINK …): a static library of ours.
 function(chainio_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE chainio_flags ${arg_PRIVATE})
   chainio_at_once(${name})
+  chainio_covered(${name})
 endfunction()
 
 # chainio_tool(NAME SOURCES… LINK …): a program of ours, in <build>/bin.
