@@ -59,9 +59,9 @@ def varint_bytes(value):
     return next(count for count in range(1, 10) if count == 9 or value < 1 << 7 * count)
 
 
-def stored_size(columns, real_columns=()):
-    """Bytes of the record of these columns. A real column keeps a number without a fraction as an integer."""
-    header = body = 0
+def record_layout(columns, real_columns=()):
+    """Bytes of a record's header and of each of its columns. A real column keeps a number without a fraction as an integer."""
+    header, sizes = 0, []
     for number, value in enumerate(columns):
         if number in real_columns and isinstance(value, float) and value.is_integer() and abs(value) < 1 << 47:
             value = int(value)
@@ -75,5 +75,20 @@ def stored_size(columns, real_columns=()):
             count = len(value.encode() if isinstance(value, str) else value)
             serial = 2 * count + 12
         header += varint_bytes(serial)
-        body += count
-    return header + varint_bytes(header + varint_bytes(header)) + body
+        sizes.append(count)
+    return header + varint_bytes(header + varint_bytes(header)), sizes
+
+
+def stored_size(columns, real_columns=()):
+    """Bytes of the record of these columns."""
+    header, sizes = record_layout(columns, real_columns)
+    return header + sum(sizes)
+
+
+def local_in_table(size, usable):
+    """How many of a record's bytes lie on its page of a table; the rest is on overflow pages (section 1.6 of SQLite's file format)."""
+    most, least = usable - 35, (usable - 12) * 32 // 255 - 23
+    if size <= most:
+        return size
+    local = least + (size - least) % (usable - 4)
+    return local if local <= most else least
