@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-// A probe of a spec hears which file, below the folder of all programs, is about to be of interest.
 extern "C" [[gnu::noinline, gnu::used]] void chainio_random_step(const char* file) {
     __asm__ volatile("" : : "r"(file));
 }

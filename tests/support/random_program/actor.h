@@ -10,6 +10,9 @@
 #include <string_view>
 #include <vector>
 
+// A probe of a spec hears which file, below the folder of all programs, is about to be of interest.
+extern "C" void chainio_random_step(const char* file);
+
 namespace chainio::random_program {
 
 class Rng {
