@@ -151,6 +151,24 @@ std::uint64_t CaseMaker::value_for(const Slot& slot, Random& random, std::span<c
                           : low >> (64 - slot.bits);
 }
 
+std::uint32_t CaseMaker::make_bytes(const Slot& slot, Random& random, std::span<const std::uint8_t> block,
+                                    std::span<std::uint8_t> into) const {
+    const auto listed = inputs_.bytes.find(slot.name);
+    if (listed != inputs_.bytes.end() && !random.one_in(4)) {
+        const auto& one = listed->second[random.below(listed->second.size())];
+        const std::size_t length = std::min(one.size(), into.size());
+        std::copy_n(one.begin(), length, into.begin());
+        return static_cast<std::uint32_t>(length);
+    }
+    const auto length = static_cast<std::uint32_t>(random.below(into.size() + 1));
+    if (block.size() >= length && random.one_in(2)) {
+        std::memcpy(into.data(), block.data() + random.below(block.size() - length + 1), length);
+    } else {
+        fill_small(random, into.first(length));
+    }
+    return length;
+}
+
 void CaseMaker::make(std::size_t program, Random& random, CaseBuffers buffers) const {
     std::ranges::fill(buffers.io, std::uint8_t{0});
     auto& io = *reinterpret_cast<cio_io*>(buffers.io.data());
@@ -167,14 +185,9 @@ void CaseMaker::make(std::size_t program, Random& random, CaseBuffers buffers) c
             io.args[i] = value_for(slot, random, block);
             continue;
         }
-        std::uint32_t length =
-            static_cast<std::uint32_t>(random.below(std::min(slot.bytes_max, layout.arg_bytes_size - used) + 1));
-        auto area = buffers.io.subspan(layout.arg_bytes_offset + used, length);
-        if (block.size() >= length && random.one_in(2)) {
-            std::memcpy(area.data(), block.data() + random.below(block.size() - length + 1), length);
-        } else {
-            fill_small(random, area);
-        }
+        const std::uint32_t most = std::min(slot.bytes_max, layout.arg_bytes_size - used);
+        const std::uint32_t length =
+            make_bytes(slot, random, block, buffers.io.subspan(layout.arg_bytes_offset + used, most));
         io.args[i] = used;
         io.args[++i] = length;
         used += length;

@@ -33,6 +33,7 @@ struct Inputs {
     // Values for an argument: by the parameter's name, `file.field` for a header field, `file.size`, `tag` for
     // block.tag.
     std::map<std::string, std::vector<std::uint64_t>> values;
+    std::map<std::string, std::vector<std::vector<std::uint8_t>>> bytes;  // the same for parameters of bytes
 };
 
 struct CaseBuffers {
@@ -54,6 +55,8 @@ class CaseMaker {
         std::uint32_t bytes_max = 0;  // a bytes parameter takes this slot and the next
     };
     std::uint32_t make_block(Random&, std::span<std::uint8_t> block, std::uint64_t& offset) const;
+    std::uint32_t make_bytes(const Slot&, Random&, std::span<const std::uint8_t> block,
+                             std::span<std::uint8_t> into) const;
     std::uint64_t value_for(const Slot&, Random&, std::span<const std::uint8_t> block) const;
 
     const ir::Artifact& artifact_;

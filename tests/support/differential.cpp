@@ -162,9 +162,10 @@ class Engines {
             compare("BPF in the kernel", kernel_->io(), report);
         }
         auto& done = *reinterpret_cast<cio_io*>(first_.data());
-        std::string what = done.outcome != 0    ? ir::outcome_name(artifact_.module, done.outcome)
-                           : done.finished != 0 ? "result"
-                                                : "ok";
+        std::string what = done.outcome != 0          ? ir::outcome_name(artifact_.module, done.outcome)
+                           : done.finished != 0       ? "result"
+                           : done.prefetch_count != 0 ? "prefetch"
+                                                      : "ok";
         report.outcomes[what]++;
     }
 

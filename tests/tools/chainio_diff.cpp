@@ -61,6 +61,22 @@ std::string add_values(const std::string& text, Inputs& inputs) {
     return "";
 }
 
+// NAME=HEX,HEX…
+std::string add_bytes(const std::string& text, Inputs& inputs) {
+    const std::size_t equals = text.find('=');
+    if (equals == text.npos) return text + ": NAME=HEX,HEX… is meant";
+    for (const std::string& part : CLI::detail::split(text.substr(equals + 1), ',')) {
+        std::vector<std::uint8_t> bytes(part.size() / 2);
+        for (std::size_t i = 0; i < bytes.size(); i++) {
+            const char* from = part.data() + 2 * i;
+            if (std::from_chars(from, from + 2, bytes[i], 16).ptr != from + 2) bytes.clear();
+        }
+        if (bytes.size() * 2 != part.size()) return text + ": `" + part + "` is not in hexadecimal";
+        inputs.bytes[text.substr(0, equals)].push_back(std::move(bytes));
+    }
+    return "";
+}
+
 void print_report(const DifferentialReport& report, double seconds) {
     std::size_t widest = 7;
     for (const ProgramReport& p : report.programs) widest = std::max(widest, p.name.size());
@@ -81,7 +97,7 @@ void print_report(const DifferentialReport& report, double seconds) {
 
 int run(int argc, char** argv) {
     std::string artifact;
-    std::vector<std::string> pages, values;
+    std::vector<std::string> pages, values, bytes;
     DifferentialOptions options;
     bool no_kernel = false, quiet = false;
     CLI::App app("Runs random and real blocks through every engine of an artifact and compares them.", "chainio-diff");
@@ -92,6 +108,7 @@ int run(int argc, char** argv) {
     app.add_option("--only", options.only, "one program");
     app.add_option("--page", pages, "FILE[:SIZE[:FROM]]: real pages, to be mutated");
     app.add_option("--arg", values, "NAME=V,V…: values for a parameter, a header field (file.field) or the tag");
+    app.add_option("--bytes", bytes, "NAME=HEX,HEX…: values for a parameter of bytes");
     app.add_flag("--no-kernel", no_kernel, "leave out BPF_PROG_TEST_RUN");
     app.add_flag("--quiet", quiet, "no progress");
     try {
@@ -104,6 +121,7 @@ int run(int argc, char** argv) {
     std::string wrong;
     for (std::size_t i = 0; i < pages.size() && wrong.empty(); i++) wrong = add_pages(pages[i], inputs);
     for (std::size_t i = 0; i < values.size() && wrong.empty(); i++) wrong = add_values(values[i], inputs);
+    for (std::size_t i = 0; i < bytes.size() && wrong.empty(); i++) wrong = add_bytes(bytes[i], inputs);
     if (!wrong.empty()) {
         fmt::print(stderr, "chainio-diff: {}\n", wrong);
         return kUsage;
