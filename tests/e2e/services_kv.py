@@ -13,11 +13,11 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
-from memcached import escaped
 from runs import BUILD, ROOT, expect
 from services_cache import PassPair
 from services_tcp import everything
 from services_xdp import THERE, OnVeth as OnVethBefore
+from store_lines import escaped
 
 SEED = 20301
 NOT_FOUND, FAILED = struct.pack("!I", 0xffffffff), struct.pack("!I", 0xfffffffe)

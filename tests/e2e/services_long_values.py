@@ -20,8 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
 import started
 from daemon import Daemon
-from memcached import escaped
 from runs import BUILD, ROOT, expect
+from store_lines import escaped
 
 SEED = 20331
 PIECE = 61440

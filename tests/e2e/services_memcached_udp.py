@@ -18,7 +18,7 @@ import runs
 import started
 from pymemcache.client.base import Client
 from runs import BUILD, ROOT, expect
-from memcached import escaped, items
+from memcached import items, store_of
 
 OURS, THEIRS = 11211, 11212
 ADDRESS = "10.9.0.2"
@@ -192,9 +192,7 @@ def main():
     held |= {b"kilo%02d" % number: (7, rng.randbytes(1000)) for number in range(80)}
     with tempfile.TemporaryDirectory() as name, netns.Pair() as pair:
         folder = pathlib.Path(name)
-        store = folder / "main.store"
-        text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in held.items())
-        subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
+        store = store_of(folder, held)
         theirs = start_theirs(pair, held)
         try:
             for options in ((), ("--interface", "vb")):

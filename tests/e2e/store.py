@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 import started  # noqa: E402
 from chains import BUILD, ROOT, Run, finish  # noqa: E402
 from netns import until  # noqa: E402
+from store_lines import lines_of  # noqa: E402
 
 SEED = 20264
 ITEMS = 20000
@@ -20,10 +21,6 @@ ITEMS = 20000
 
 def store(*words, **options):
     return subprocess.run([str(BUILD / "bin" / "chainio"), "store", *map(str, words)], capture_output=True, **options)
-
-
-def escaped(data):
-    return b"".join(b"\\x%02x" % byte if byte < 32 or byte in b"\\" else bytes([byte]) for byte in data)
 
 
 def items(rng):
@@ -276,8 +273,7 @@ def parts(run, path, want, what):
 def few_pieces(run, rng):
     """Of a store that is small enough for virtual machines."""
     path, want = run.folder / "pieces.store", {b"long": (5, rng.randbytes(2 * PIECE + 100)), b"short": (6, b"value")}
-    text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in want.items())
-    run.same("a store of few pieces", store("build", path, "--from", "-", input=text).returncode, 0)
+    run.same("a store of few pieces", store("build", path, "--from", "-", input=lines_of(want)).returncode, 0)
     parts(run, path, want, "pieces")
 
 
@@ -285,7 +281,7 @@ def long_values(run, rng):
     """Values up to 16 MiB, from either kind of source, and what is said of those that are longer."""
     sizes = [5, LONG, LONG + 1, 100, 2 * PIECE, 2 * PIECE + 1, 1 << 20, MOST, 17]
     want = {b"key%d" % size: (rng.randrange(1 << 32), rng.randbytes(size)) for size in sizes}
-    text = b"".join(b"%s\t%s\t%d\n" % (key, escaped(value), flags) for key, (flags, value) in want.items())
+    text = lines_of(want)
     paths = [run.folder / f"long{number}.store" for number in range(3)]
     done = store("build", paths[0], "--from", "-", "--memory", "-1", input=text)
     run.same("memory that is negative", (done.returncode, done.stderr.decode(), paths[0].exists()), (2, (
@@ -548,7 +544,7 @@ def main():
     rng = random.Random(SEED)
     run = Run("std/store.chain")
     want = items(rng)
-    text = b"".join(b"%s\t%s\t%d\n" % (escaped(key), escaped(value), flags) for key, (flags, value) in want.items())
+    text = lines_of(want)
     path = run.folder / "a.store"
     done = store("build", path, "--from", "-", "--memory", "64KiB", input=text)
     run.same("built from standard input", (done.returncode, done.stderr), (0, b""))

@@ -9,6 +9,7 @@ import threading
 import time
 
 import started
+from store_lines import lines_of
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
@@ -21,14 +22,9 @@ def items(rng):
     return out
 
 
-def escaped(data):
-    return b"".join(b"\\x%02x" % byte if byte < 32 or byte == 92 else bytes([byte]) for byte in data)
-
-
 def store_of(folder, held):
     store = folder / "main.store"
-    text = b"".join(b"%s\t%s\t%d\n" % (escaped(key), escaped(value), flags) for key, (flags, value) in held.items())
-    subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=text, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([BUILD / "bin" / "chainio", "store", "build", store, "--from", "-"], input=lines_of(held), check=True, stdout=subprocess.DEVNULL)
     return store
 
 
