@@ -17,7 +17,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns  # noqa: E402
 import runs  # noqa: E402
-import started  # noqa: E402
+from daemon import Daemon  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
 UNIT = BUILD / "tools" / "chainio-runtime" / "chainio@.service"
@@ -111,65 +111,50 @@ def asked(port, request):
         return sock.makefile("rb").readline()
 
 
-def control(path, request):
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(60)
-        sock.connect(str(path))
-        sock.sendall(json.dumps(request).encode() + b"\n")
-        return json.loads(sock.makefile().readline())
+class Server(Daemon):
+    """Over loopback, in so little memory that two editions are within the usual limit of what is locked."""
+    def __init__(self, folder, queue, **more):
+        super().__init__(folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--memory", "1MiB", "--in-flight", "8",
+                         env=os.environ | {"NOTIFY_SOCKET": str(queue)}, **more)
+        self.port = self.ports["lines", "tcp"]
 
 
 def test_daemon(folder):
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(str(folder / "notify"))
     manager.settimeout(60)
-    trace, path = folder / "trace", folder / "run" / "control"
-    path.parent.mkdir()
+    trace = folder / "trace"
     privileges = []
     if os.geteuid() == 0:
         privileges = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]  # root's name, and none of its powers
-    command = ["strace", "-f", "-qq", "-o", trace, *privileges, BUILD / "bin" / "chainio-runtime", "--spec",
-               folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--file", f"rows={folder / 'a.rows'}", "--socket", path,
-               "--memory", "1MiB", "--in-flight", "8"]  # two editions within the usual limit of locked memory
-    server = started.start(command, env=os.environ | {"NOTIFY_SOCKET": str(folder / "notify")}, preexec_fn=closed,
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    said = []
-    for line in server.stderr:
-        said.append(line)
-        if line.startswith("serving at"):
-            break
-    expect("it starts", "".join(said), lambda text: "serving at" in text)
-    if runs.failures:
-        return
-    port = int(re.search(r"service lines at tcp \S+ port (\d+):", "".join(said))[1])
+    server = Server(folder, folder / "notify", prefix=["strace", "-f", "-qq", "-o", trace, *privileges], preexec_fn=closed)
     state = lambda: manager.recv(4096).decode()
     expect("it says that it is ready", state(), lambda text: text.startswith("READY=1\nSTATUS=edition 1 of"))
-    expect("it serves", asked(port, b"row 7\n"), b"000000007 \n")
-    expect("nothing falls back", [line for line in said if line.startswith("fallback")], [])
-    expect("it reloads", control(path, {"op": "reload", "id": 1}), {"id": 1, "edition": 2})
+    expect("it serves", asked(server.port, b"row 7\n"), b"000000007 \n")
+    expect("nothing falls back", [line for line in server.said if line.startswith("fallback")], [])
+    expect("it reloads", server.control({"op": "reload", "id": 1}), {"id": 1, "edition": 2})
     expect("and says so", state(), lambda text: re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", text) is not None)
     expect("and what came of it", state(), lambda text: text.startswith("READY=1\nSTATUS=edition 2 of"))
     chainio = lambda *words: subprocess.run([BUILD / "bin" / "chainio", "control", *map(str, words)], capture_output=True, text=True, timeout=120)
-    done = chainio(path, "stats")
+    done = chainio(server.path, "stats")
     expect("chainio control: stats", (done.returncode, json.loads(done.stdout)["edition"]), (0, 2))
     (folder / "app.o").rename(folder / "kept.o")
-    done = chainio(path, "reload")
+    done = chainio(server.path, "reload")
     expect("chainio control: a reload that is refused", (done.returncode, done.stdout, done.stderr),
            (1, "", f"chainio control: cannot read artifact '{folder}/app.o': No such file or directory\n"))
     state(), state()
     done = chainio(folder / "nothing", "stats")
     expect("chainio control: nobody", (done.returncode, done.stderr),
            (3, f"chainio control: nobody answers at '{folder}/nothing': No such file or directory; is it what chainio-runtime got as --socket?\n"))
-    expect("it serves on", asked(port, b"row 8\n"), b"000000008 \n")
-    expect("it counts", control(path, {"op": "stats"})["stats"]["services"][0]["answered"], 2)
+    expect("it serves on", asked(server.port, b"row 8\n"), b"000000008 \n")
+    expect("it counts", server.control({"op": "stats"})["stats"]["services"][0]["answered"], 2)
     pid = int(re.search(r"^(\d+) .*execve\(\S*bin/chainio-runtime", trace.read_text(), flags=re.M)[1])
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     if privileges:
         expect("without a capability", re.findall(r"Cap(?:Eff|Bnd|Prm):\s+(\d+)", status), ["0" * 16] * 3)
     os.kill(pid, signal.SIGTERM)
     expect("it says that it ends", state(), "STOPPING=1")
-    expect("and ends", server.wait(timeout=60), 0)
-    server.stderr.close()
+    expect("and ends", server.ended(), 0)
     manager.close()
     used = traced_calls(trace)
     expect("it calls what the unit allows", sorted(used - allowed_calls()), [])
@@ -178,7 +163,7 @@ def test_daemon(folder):
 
 def test_full_queue(folder):
     """A manager that has no room for what the daemon says hears it later, and clients are answered meanwhile."""
-    queue, path = folder / "full", folder / "full-control"
+    queue = folder / "full"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
         manager.bind(str(queue))
         manager.settimeout(60)
@@ -188,23 +173,14 @@ def test_full_queue(folder):
             while True:
                 others.sendto(b"others", str(queue))
                 there += 1
-        server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--file", f"rows={folder / 'a.rows'}",
-                                "--socket", path, "--memory", "1MiB", "--in-flight", "8"], env=os.environ | {"NOTIFY_SOCKET": str(queue)}, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
-        said = []
-        for line in server.stderr:
-            said.append(line)
-            if line.startswith("serving at"):
-                break
-        port = int(re.search(r"service lines at tcp \S+ port (\d+):", "".join(said))[1])
-        expect("it serves beside a manager that has no room", asked(port, b"row 7\n"), b"000000007 \n")
-        expect("and reloads", control(path, {"op": "reload", "id": 1}), {"id": 1, "edition": 2})
+        server = Server(folder, queue)
+        expect("it serves beside a manager that has no room", asked(server.port, b"row 7\n"), b"000000007 \n")
+        expect("and reloads", server.control({"op": "reload", "id": 1}), {"id": 1, "edition": 2})
         expect("the manager has what others said before", {manager.recv(4096) for _ in range(there)}, {b"others"})
         expect("  and then how it is by now", manager.recv(4096).decode(), lambda text: text.startswith("READY=1\nSTATUS=edition 2 of"))
-        server.terminate()
+        server.process.terminate()
         expect("  and its end", manager.recv(4096), b"STOPPING=1")
-        expect("it ends", server.wait(timeout=60), 0)
-        server.stderr.close()
+        expect("it ends", server.ended(), 0)
 
 
 def traced_calls(trace):
@@ -225,16 +201,9 @@ def test_xdp(folder):
     capabilities = "".join(f",+{name}" for name in wanted)
     trace = folder / "trace-xdp"
     with netns.Pair(mtu=1500) as pair:
-        command = pair.command(pair.there, "strace", "-f", "-qq", "-o", trace, "setpriv",
-                               f"--bounding-set=-all{capabilities}", "--inh-caps=-all", "--no-new-privs", BUILD / "bin" / "chainio-runtime", "--spec", folder / "xdp.o",
-                               "--file", f"rows={folder / 'a.rows'}", "--interface", "vb", "--socket", folder / "run" / "xdp")
-        server = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        said = []
-        for line in server.stderr:
-            said.append(line)
-            if line.startswith("serving at"):
-                break
-        expect("served by the interface", "".join(said), lambda text: "serving at" in text and "xdp-refused" not in text)
+        closed_in = pair.command(pair.there, "strace", "-f", "-qq", "-o", trace, "setpriv", f"--bounding-set=-all{capabilities}", "--inh-caps=-all", "--no-new-privs")
+        server = Daemon(folder / "xdp.o", "--interface", "vb", prefix=closed_in)
+        expect("served by the interface", "".join(server.said), lambda text: "xdp-refused" not in text)
         with netns.udp(pair.here) as client:
             client.connect(("10.9.0.2", 7001))
             client.send(b"row 7\n")
@@ -243,8 +212,7 @@ def test_xdp(folder):
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         expect("  with these capabilities", [bin(int(value, 16)).count("1") for value in re.findall(r"Cap(?:Eff|Bnd|Prm):\s+(\w+)", status)], [len(wanted)] * 3)
         os.kill(pid, signal.SIGTERM)
-        expect("  it ends", server.wait(timeout=60), 0)
-        server.stderr.close()
+        expect("  it ends", server.ended(), 0)
     expect("  it calls what unit and drop-in allow", sorted(traced_calls(trace) - allowed_calls(True)), [])
     families = set(re.findall(r"socket\((AF_\w+)", run_of(trace)))
     expect("  and has no other sockets", (sorted(families - set(" ".join(lines_of("RestrictAddressFamilies")).split())), "AF_XDP" in families), ([], True))

@@ -4,10 +4,8 @@ piece cannot be read they end the connection instead of putting an error where t
 The interpreter is the distribution's, as services_memcached has its packages."""
 import contextlib
 import hashlib
-import json
 import pathlib
 import random
-import re
 import socket
 import struct
 import subprocess
@@ -18,8 +16,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
-import started
 from daemon import Daemon
+from memcached import of_library
 from runs import BUILD, ROOT, expect
 from store_lines import escaped
 
@@ -45,51 +43,29 @@ def make_store(path, held):
     path.write_bytes(data)
 
 
-class Server:
-    def __init__(self, folder, store, chain, spec=None):
-        artifact = folder / f"{chain}.o"
-        defines = ("-D", "KEY=12") if chain == "kv" else ()
-        subprocess.run([BUILD / "bin" / "chainc", spec or LIBRARY / "std" / f"{chain}.chain", "-I", LIBRARY, "-o", artifact, *defines], check=True)
-        self.control = folder / f"{chain}.control"
-        self.process = started.start([BUILD / "bin" / "chainio-runtime", "--spec", artifact, "--bind", "127.0.0.1", "--port", f"{chain}=0", "--file", f"values={store}", "--socket",
-                                      self.control], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.ports = {}
-        for line in self.process.stderr:
-            if found := re.match(rf"service {chain} at (tcp|udp) \S+ port (\d+)", line):
-                self.ports[found[1]] = int(found[2])
-            if line.startswith("serving at"):
-                break
+class Server(Daemon):
+    def __init__(self, artifact, store, chain):
+        super().__init__(artifact, "--bind", "127.0.0.1", "--port", f"{chain}=0", file=("values", store))
         self.chain = chain
-        self.rest = started.rest_of(self.process.stderr, [])
 
     def tcp(self):
-        return socket.create_connection(("127.0.0.1", self.ports["tcp"]), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.ports[self.chain, "tcp"]), timeout=60)
 
     def udp(self):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         sock.settimeout(60)
-        sock.connect(("127.0.0.1", self.ports["udp"]))
+        sock.connect(("127.0.0.1", self.ports[self.chain, "udp"]))
         return sock
 
-    def counters(self):
-        text = subprocess.run([BUILD / "bin" / "chainio", "control", self.control, "stats"], check=True, stdout=subprocess.PIPE).stdout
-        return json.loads(text)
-
     def service(self, transport):
-        return next(one for one in self.counters()["services"] if (one["name"], one["transport"]) == (self.chain, transport))
+        return next(one for one in self.all_stats()["services"] if (one["name"], one["transport"]) == (self.chain, transport))
 
     def wait_for(self, transport, counter, value):
         end = time.monotonic() + 60
         while (now := self.service(transport)[counter]) != value and time.monotonic() < end:
             time.sleep(0.02)
         expect(f"{counter} by {transport}", now, value)
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(timeout=60)
-        self.rest.join()
-        return code
 
 
 def told(what, got, want):
@@ -175,14 +151,10 @@ def by_datagrams(server, held):
     expect("  as counted", server.service("udp")["reply_too_long"], 1)
 
 
-class Little(Daemon):
-    FILE = "values", "main.store"
-
-
 def in_little_memory(folder, held):
     """Replies to datagrams that want more memory together than there is: none waits for another one for ever, and none for what is too long anyway."""
-    subprocess.run([BUILD / "bin" / "chainc", LIBRARY / "std" / "memcached.chain", "-I", LIBRARY, "-D", "INDEX=1MiB", "-D", "LEVELS=2", "-o", folder / "little.o"], check=True)
-    server = Little(folder / "little.o", "--bind", "127.0.0.1", "--port", "memcached=0", "--memory", "256KiB", "--timeout", 120000)
+    little = of_library(folder, "memcached", "-D", "INDEX=1MiB", "-D", "LEVELS=2")
+    server = Daemon(little, "--bind", "127.0.0.1", "--port", "memcached=0", "--memory", "256KiB", "--timeout", 120000, file=("values", "main.store"))
     long = b"value%d" % (1 << 20)
     with contextlib.ExitStack() as sockets:
         asking = []
@@ -226,7 +198,8 @@ def torn_twice(folder):
     spec, file = folder / "torn.chain", folder / "torn.values"
     spec.write_text(TORN_TWICE)
     file.write_bytes(b"01234567")
-    server = Server(folder, file, "torn", spec)
+    subprocess.run([BUILD / "bin" / "chainc", spec, "-o", folder / "torn.o"], check=True)
+    server = Server(folder / "torn.o", file, "torn")
     try:
         with server.udp() as sock:
             # At the end one that is answered: whatever the others are sent is there before.
@@ -254,7 +227,7 @@ def overwritten(folder):
     for name in ("a", "b"):
         subprocess.run([BUILD / "bin" / "chainio", "store", "build", folder / f"{name}.store", "--from", "-"],
                        input=key + b"\t" + name.encode() * size + b"\n", check=True, stdout=subprocess.DEVNULL)
-    server = Server(folder, folder / "a.store", "memcached")
+    server = Server(of_library(folder, "memcached"), folder / "a.store", "memcached")
     begin = b"VALUE key 0 %d\r\n" % size
     with server.tcp() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -286,8 +259,8 @@ def main():
         make_store(folder / "main.store", held)
         padded = {key.ljust(12, b"\0"): value for key, value in held.items() if len(key) <= 12}
         make_store(folder / "padded.store", padded | {DAMAGED: held[DAMAGED], b"damaged long": held[b"damaged long"]})
-        for chain, tests in [("memcached", (whole_values, torn_values, by_datagrams)), ("kv", (binary,))]:
-            server = Server(folder, folder / ("main.store" if chain == "memcached" else "padded.store"), chain)
+        for chain, params, store, tests in [("memcached", (), "main.store", (whole_values, torn_values, by_datagrams)), ("kv", ("-D", "KEY=12"), "padded.store", (binary,))]:
+            server = Server(of_library(folder, chain, *params), folder / store, chain)
             try:
                 for test in tests:
                     test(server, held)

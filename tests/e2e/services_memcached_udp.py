@@ -17,8 +17,9 @@ import netns
 import runs
 import started
 from pymemcache.client.base import Client
-from runs import BUILD, ROOT, expect
-from memcached import items, store_of
+from daemon import Daemon
+from memcached import items, of_library, store_of
+from runs import expect
 
 OURS, THEIRS = 11211, 11212
 ADDRESS = "10.9.0.2"
@@ -54,15 +55,7 @@ class Asker:
 
 
 def start_ours(folder, pair, store, options, definitions=()):
-    chain = ROOT / "stdlib-chains" / "std" / "memcached.chain"
-    subprocess.run([BUILD / "bin" / "chainc", chain, "-I", ROOT / "stdlib-chains", *definitions, "-o", folder / "memcached.o"], check=True)
-    command = pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--file", f"values={store}",
-                           "--socket", folder / "control", *options)
-    process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    for line in process.stderr:
-        if line.startswith("serving at"):
-            break
-    return process, started.rest_of(process.stderr, [])
+    return Daemon(of_library(folder, "memcached", *definitions), *options, prefix=pair.command(pair.there), file=("values", store))
 
 
 def start_theirs(pair, held):
@@ -166,7 +159,7 @@ def cached_values(folder, pair, store, held):
     if why := fuse_file.why_not():
         return print(f"skipped: values that are cached, which two requests have to be reading at once: {why}")
     with fuse_file.fuse_file(folder / "slow.store", store.read_bytes(), lambda offset: 0), netns.udp(pair.here) as sock:
-        process, rest = start_ours(folder, pair, folder / "slow.store", ("--interface", "vb"), ("-D", "LEVELS=2"))
+        server = start_ours(folder, pair, folder / "slow.store", ("--interface", "vb"), ("-D", "LEVELS=2"))
         sock.connect((ADDRESS, OURS))
         wrong = []
         for key, (flags, value) in held.items():
@@ -177,10 +170,8 @@ def cached_values(folder, pair, store, held):
             item = b"VALUE %s %d %d\r\n%s\r\nEND\r\n" % (key, flags, len(value), value)
             if {sock.recv(1 << 16) for _ in (1, 2)} != {header(number) + item for number in (1, 2)}:
                 wrong.append(key)
-        process.terminate()
         expect("values that are cached, each asked for twice at once for the first time", wrong, [])
-        expect("ends", process.wait(timeout=60), 0)
-        rest.join()
+        expect("ends", server.stop(), 0)
 
 
 def main():
@@ -198,7 +189,7 @@ def main():
             for options in ((), ("--interface", "vb")):
                 print("      " + (" ".join(options) or "by a socket"))
                 # One request at a time, so that those of different datagrams end in the order in which they came.
-                process, rest = start_ours(folder, pair, store, ("--requests", 1, *options))
+                server = start_ours(folder, pair, store, ("--requests", 1, *options))
                 ours = Asker(pair.here, OURS)
                 same_datagrams(ours, Asker(pair.here, THEIRS), held, rng)
                 expect("over IPv6", Asker(pair.here, OURS, "fd09::2").datagrams(b"get a\r\n"), [header(7) + b"VALUE a 5 3\r\nabc\r\nEND\r\n"])
@@ -208,9 +199,7 @@ def main():
                 if not options:
                     print("      over 127.0.0.1")
                     same_datagrams(*(Asker(pair.there, port, "127.0.0.1") for port in (OURS, THEIRS)), held, rng)
-                process.terminate()
-                expect("ends", process.wait(timeout=60), 0)
-                rest.join()
+                expect("ends", server.stop(), 0)
             cached_values(folder, pair, store, held)
             # Last, as it answers no further ones as before then.
             expect("memcached's answer to quit", Asker(pair.here, THEIRS).datagrams(b"quit\r\n"), [header(7, 0, 0)])

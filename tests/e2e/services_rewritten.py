@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """A store that is replaced, and written to in place, under clients that never stop: by tcp, by datagrams over io_uring and by AF_XDP every reply is a whole
 value of before or after, or, in place, an error by name. In place the writing stops in the middle of values until each client has met that."""
-import json
 import os
 import pathlib
 import random
@@ -16,8 +15,9 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
-import started
-from runs import BUILD, ROOT, expect
+from daemon import Daemon
+from memcached import of_library
+from runs import BUILD, expect
 
 PORT, ADDRESS = 11211, "10.9.0.2"
 KEYS, VERSIONS, STOPS, SEED = 120, 4, 8, 20282
@@ -41,30 +41,15 @@ def build(folder):
         subprocess.run([BUILD / "bin" / "chainio", "store", "build", folder / f"{version}.store", "--from", "-"], input=lines, check=True, stdout=subprocess.DEVNULL)
 
 
-class Runtime:
+class Runtime(Daemon):
+    FILE = "values", "main.store"
+
     def __init__(self, folder, pair):
-        self.control = folder / "control"
-        subprocess.run([BUILD / "bin" / "chainc", ROOT / "stdlib-chains" / "std" / "memcached.chain", "-I", ROOT / "stdlib-chains", "-o", folder / "memcached.o"], check=True)
-        self.process = started.start(pair.command(pair.there, BUILD / "bin" / "chainio-runtime", "--spec", folder / "memcached.o", "--file",
-                                                     f"values={folder / 'main.store'}", "--socket", self.control, "--interface", "vb"),
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if line.startswith("serving at"):
-                break
-        self.rest = started.rest_of(self.process.stderr, [])
+        super().__init__(of_library(folder, "memcached"), "--interface", "vb", prefix=pair.command(pair.there))
 
     def invalidate(self):
         """Returns once the file under the name is the one that is read."""
-        subprocess.run([BUILD / "bin" / "chainio", "control", self.control, "invalidate"], check=True, stdout=subprocess.DEVNULL)
-
-    def stats(self):
-        return json.loads(subprocess.run([BUILD / "bin" / "chainio", "control", self.control, "stats"], check=True, capture_output=True, text=True).stdout)
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(timeout=60)
-        self.rest.join()
-        return code
+        subprocess.run([BUILD / "bin" / "chainio", "control", self.path, "invalidate"], check=True, stdout=subprocess.DEVNULL)
 
 
 class Datagrams:
@@ -196,7 +181,7 @@ def main():
                     in_place(folder, runtime, clients, truth, version, then, rng)
                 version = then
             # An interface is opened anew after each new edition; meanwhile sockets serve.
-            netns.until("datagrams come by the interface again, and hot ones from the driver", lambda: all(ways(runtime.stats())))
+            netns.until("datagrams come by the interface again, and hot ones from the driver", lambda: all(ways(runtime.all_stats())))
         finally:
             truth.over = True
             for client in clients:
@@ -204,7 +189,7 @@ def main():
         for client in clients:
             expect(f"{client.name}: {client.replies} replies, {client.errors} errors: none wrong", client.wrong, [])
             expect("  and values that are half written were met", client.errors, lambda n: n >= 3 * STOPS)
-        expect("datagrams came by both ways, and hot ones from the driver", ways(runtime.stats()), (True, True, True))
+        expect("datagrams came by both ways, and hot ones from the driver", ways(runtime.all_stats()), (True, True, True))
         expect("it ends", runtime.stop(), 0)
     return runs.ended()
 

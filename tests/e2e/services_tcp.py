@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """A spec's services over tcp: requests in pieces and in heaps, of bad form, failing reads, slow and vanished clients, overload, the end."""
-import json
 import os
 import pathlib
 import re
@@ -16,8 +15,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import fuse_file  # noqa: E402
 import runs  # noqa: E402
-import started  # noqa: E402
-from daemon import OWN, asked_whole, everything, halted, receive  # noqa: E402
+from daemon import OWN, Daemon, asked_whole, everything, halted, receive  # noqa: E402
 from netns import until  # noqa: E402
 from runs import expect  # noqa: E402
 
@@ -75,30 +73,12 @@ def row(number):
     return (b"%09d " % number) * 100
 
 
-class Server:
+class Server(Daemon):
     def __init__(self, folder, *options):
-        self.path = folder / f"control-{time.monotonic_ns()}"
-        command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.bpf.o", "--bind", "127.0.0.1", "--port", "lines=0", "--port",
-                   "binary=0", "--file", f"rows={folder / 'a.rows'}", "--socket", self.path, *map(str, options)]
-        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.said, self.ports = [], {}
-        for line in self.process.stderr:
-            self.said.append(line)
-            if found := re.match(r"service (\S+) at tcp \S+ port (\d+):", line):
-                self.ports[found[1]] = int(found[2])
-            if line.startswith("serving at"):
-                break
-        self.rest = started.rest_of(self.process.stderr, self.said)
+        super().__init__(folder / "app.bpf.o", "--bind", "127.0.0.1", "--port", "lines=0", "--port", "binary=0", *options)
 
     def connect(self, service="lines"):
-        return socket.create_connection(("127.0.0.1", self.ports[service]), timeout=60)
-
-    def all_stats(self):
-        with socket.socket(socket.AF_UNIX) as control:
-            control.settimeout(60)
-            control.connect(str(self.path))
-            control.sendall(b'{"op": "stats"}\n')
-            return json.loads(control.makefile().readline())["stats"]
+        return socket.create_connection(("127.0.0.1", self.ports[service, "tcp"]), timeout=60)
 
     def stats(self, service="lines"):
         return next(entry for entry in self.all_stats()["services"] if entry["name"] == service)
@@ -108,12 +88,6 @@ class Server:
         while self.stats(service)[name] != value and time.monotonic() < until:
             time.sleep(0.01)
         return self.stats(service)[name]
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        self.rest.join()
-        return code
 
 
 def asked(server, request, service="lines"):

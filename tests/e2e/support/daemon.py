@@ -99,21 +99,21 @@ def ended_behind(server, send):
     with halted(server.process):
         send()
         server.process.send_signal(signal.SIGTERM)
-    code = server.process.wait(timeout=60)
-    server.rest.join()
-    return code
+    return server.ended()
 
 
 class Daemon:
     """chainio-runtime over an artifact and the file beside it, once it serves; `ports` by service and transport."""
     FILE = "rows", "a.rows"  # its class, its name; None: there is no file
 
-    def __init__(self, artifact, *options, prefix=()):
+    def __init__(self, artifact, *options, prefix=(), file=None, **more):
+        """`file` is for one server what FILE is for all; `more` is for Popen."""
         self.folder = artifact.parent
         self.path = self.folder / f"control-{time.monotonic_ns()}"
-        file = ["--file", f"{self.FILE[0]}={self.folder / self.FILE[1]}"] if self.FILE else []
-        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, *file, "--socket", self.path, *options]
-        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+        named = file or self.FILE
+        given = ["--file", f"{named[0]}={self.folder / named[1]}"] if named else []
+        command = [*prefix, BUILD / "bin" / "chainio-runtime", "--spec", artifact, *given, "--socket", self.path, *options]
+        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", **more)
         self.said, self.ports = [], {}
         for line in self.process.stderr:
             self.said.append(line)
@@ -137,6 +137,10 @@ class Daemon:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    def ended(self):
+        """Its exit code, once it has ended; what it has not given back comes with it."""
         code = self.process.wait(timeout=60)
         self.rest.join()
         leaked = [line for line in self.said if "has not given back" in line]

@@ -2,13 +2,13 @@
 import contextlib
 import os
 import pathlib
-import re
 import socket
 import subprocess
 import threading
 import time
 
 import started
+from daemon import Daemon
 from store_lines import lines_of
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
@@ -38,29 +38,23 @@ def damaged_store(folder, store, held):
     return bad, key
 
 
-class Ours:
+def of_library(folder, service, *params):
+    """The artifact of a service of the library. A script that starts it again does not compile it again."""
+    artifact = folder / f"{''.join([service, *params])}.o"
+    if not artifact.exists():
+        source = ROOT / "stdlib-chains" / "std" / f"{service}.chain"
+        subprocess.run([BUILD / "bin" / "chainc", source, "-I", ROOT / "stdlib-chains", "-o", artifact, *params], check=True)
+    return artifact
+
+
+class Ours(Daemon):
     """A service of the library over a store."""
     def __init__(self, folder, store, *params, service="memcached"):
-        subprocess.run([BUILD / "bin" / "chainc", ROOT / "stdlib-chains" / "std" / f"{service}.chain", "-I", ROOT / "stdlib-chains", "-o",
-                        folder / f"{service}.o", *params], check=True)
-        command = [BUILD / "bin" / "chainio-runtime", "--spec", folder / f"{service}.o", "--bind", "127.0.0.1", "--port", f"{service}=0", "--file",
-                   f"values={store}", "--socket", folder / f"{store.name}{len(params)}.control"]
-        self.process = started.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if found := re.match(rf"service {service} at tcp \S+ port (\d+):", line):
-                self.port = int(found[1])
-            if line.startswith("serving at"):
-                break
-        self.rest = started.rest_of(self.process.stderr, [])
+        super().__init__(of_library(folder, service, *params), "--bind", "127.0.0.1", "--port", f"{service}=0", file=("values", store))
+        self.port = self.ports[service, "tcp"]
 
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port), timeout=60)
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(timeout=60)
-        self.rest.join()
-        return code
 
 
 def connected(path, process):
