@@ -8,11 +8,12 @@ import threading
 import time
 
 import started
-from daemon import Daemon
+from daemon import Daemon, everything
 from store_lines import lines_of
 
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
+AT_ONCE = 1 << 16  # bytes that a socket takes of who reads nothing meanwhile, whatever the server does
 
 
 def items(rng):
@@ -98,11 +99,12 @@ class Theirs(AtPath):
 def talk(server, requests):
     """What comes back until the server closes."""
     with server.connect() as sock:
+        if len(requests) <= AT_ONCE:
+            send_all(sock, requests)
+            return everything(sock)
         sender = threading.Thread(target=send_all, args=(sock, requests))
         sender.start()
-        data = b""
-        while got := sock.recv(1 << 20):
-            data += got
+        data = everything(sock)
         sender.join()
         return data
 
