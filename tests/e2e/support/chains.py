@@ -90,7 +90,9 @@ class Run:
         return Answer(line["outcome"], value, line["hops"])
 
     def same(self, what, got, wanted):
-        return self.true(what, got == wanted, f"{str(got)[:200]} instead of {str(wanted)[:200]}")
+        if got == wanted:  # whose text nobody reads, and it may be long
+            return self.true(what, True, "")
+        return self.true(what, False, f"{str(got)[:200]} instead of {str(wanted)[:200]}")
 
     def true(self, what, holds, why):
         self.compared += 1
