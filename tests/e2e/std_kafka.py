@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """std/kafka.chain against Kafka's own storage classes, on segments that they wrote."""
+import itertools
 import os
 import random
 import shutil
@@ -52,6 +53,15 @@ def write_segment(run, classes, name, base, batches, compression):
     return {"index": index, "log": folder / f"{base:020}.log"}, active, batches_of, records
 
 
+def some_of_each(offsets, batches_of):
+    """The first, a middle and the last one of each batch, as a whole batch comes for each, and all that are missing."""
+    found = []
+    for batch, many in itertools.groupby(offsets, batches_of.get):
+        many = list(many)
+        found += many if batch is None else sorted({many[0], many[len(many) // 2], many[-1]})
+    return found
+
+
 def check_segment(run, name, files, base, batches_of, records, compressed):
     offsets = sorted(batches_of)
     asked = [{"offset": offset} for offset in offsets]
@@ -60,7 +70,8 @@ def check_segment(run, name, files, base, batches_of, records, compressed):
     for offset, answer in zip(offsets, run.call("locate", files, fixed, asked)):
         batch = batches_of[offset]
         run.same(f"{name}: locate {offset}", (answer.outcome, answer.value), ("not_found", None) if batch is None else ("ok", struct.pack("<4Q", *batch)))
-    for offset, answer in zip(offsets, run.call("fetch", files, fixed, asked)):
+    some = some_of_each(offsets, batches_of)
+    for offset, answer in zip(some, run.call("fetch", files, fixed, [{"offset": offset} for offset in some])):
         batch = batches_of[offset]
         wanted = ("not_found", None) if batch is None else ("ok", log[batch[0]:batch[0] + batch[1]])
         run.same(f"{name}: fetch {offset}", (answer.outcome, answer.value), wanted)
