@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every example: its tests pass in every engine, and its .chain and .yaml forms compile to the same bytes. The commands of memcached's page
+"""Every example: its tests pass in every engine, and its .yaml form is what is printed of its .chain form. The commands of memcached's page
 are run as they stand there, and its server is asked."""
 import os
 import pathlib
@@ -35,8 +35,8 @@ def check(what, done, holds=True):
     return True
 
 
-def same_bytes(spec, folder):
-    """The YAML form is what chainc makes of the spec today, and means the same to the last byte."""
+def as_printed(spec):
+    """The YAML form is what chainc makes of the spec today, and is right where it lies; tests/lit/examples/forms.test compares the bytes of both."""
     written = spec.with_suffix(".yaml")
     printed = run([CHAINC, spec, "--emit=yaml"])
     if not check(f"{spec}: --emit=yaml", printed):
@@ -44,15 +44,7 @@ def same_bytes(spec, folder):
     if not written.exists() or written.read_text() != printed.stdout:
         failures.append(f"{written} is not what `chainc {spec} --emit=yaml` prints")
         print(failures[-1])
-    artifacts = []
-    for form in (spec, written):
-        out = folder / f"{form.suffix[1:]}.o"
-        if not check(f"compile {form}", run([CHAINC, form, "-o", out])):
-            return
-        artifacts.append(out.read_bytes())
-    if artifacts[0] != artifacts[1]:
-        failures.append(f"{spec} and {written} do not give the same bytes")
-        print(failures[-1])
+    check(f"check {written}", run([CHAINC, "--check", written]))
 
 
 def commands_of(page):
@@ -204,7 +196,7 @@ def main():
             last = done.stdout.rstrip().splitlines()[-1:] or [""]
             if check(f"chainio test {folder}", done, " 0 failed, 0 skipped" in last[0]):
                 print(f"{folder}: {last[0]}")
-            same_bytes(folder / "app.chain", pathlib.Path(name))
+            as_printed(folder / "app.chain")
         git_pack(pathlib.Path(name) / "git-pack")
         memcached_page(pathlib.Path(name) / "memcached")
     # The lit configuration that the documentation offers to users.
