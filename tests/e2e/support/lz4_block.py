@@ -26,7 +26,7 @@ def decompress(data, raw_size):
         match, at = length_of(data, at + 2, token & 15)
         match += 4
         start = len(out) - back
-        for i in range(match):
-            out.append(out[start + i])
+        piece = out[start:start + match]
+        out += (piece * -(-match // len(piece)))[:match]  # it goes on into what it writes
     assert len(out) == raw_size, f"{len(out)} bytes instead of {raw_size}"
     return bytes(out)
