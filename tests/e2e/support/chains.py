@@ -14,6 +14,7 @@ import ending  # noqa: F401
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[3]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 SHOWN = 20  # differences printed; all are counted
+USUAL = 64  # keys that `chainio call` has in flight
 # A folder that keeps the files and the first call of every chain, for tests/vm/engines_agree to repeat under another kernel; then that is all.
 # Of a script that labels calls, the first with each label too.
 KEEP = os.environ.get("CHAINIO_KEEP_CALLS")
@@ -61,7 +62,9 @@ class Run:
         # A line holds the remaining parameters in the order in which the chain declares them; so do the keys of the tests.
         lines = "".join("\t".join(map(encode, key.values())) + "\n" for key in keys)
         self.keep(command[1:], lines, label)
-        done = subprocess.run(command, input=lines, capture_output=True, text=True)
+        # Never more are in flight than there are keys: by less memory, which the kernel takes and gives back for each call.
+        few = ["--in-flight", str(len(keys))] if keys != [{}] and len(keys) < USUAL else []
+        done = subprocess.run([*command, *few], input=lines, capture_output=True, text=True)
         answers = [self.answer(line) for line in map(json.loads, done.stdout.splitlines()) if "outcome" in line]
         if done.returncode not in (0, 1) or len(answers) != len(keys):
             raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}, {len(answers)} answers to {len(keys)} keys: {done.stderr[-2000:]}")
