@@ -255,7 +255,8 @@ def read_whole(path):
 
 def parts(run, path, want, what):
     """Each value put together from its parts, as chains give them; `find` gives those that are one read."""
-    cas = {key: run.call("part", {"store": path}, {}, [{"key": key, "number": 0, "cas": b""}] * 2)[0].value[8:16] for key in want}
+    firsts = run.call("part", {"store": path}, {}, [{"key": key, "number": 0, "cas": b""} for key in want])
+    cas = {key: first.value[8:16] for key, first in zip(want, firsts)}
     asked = [{"key": key, "number": number, "cas": cas[key] if number else b""}
              for key, (_, value) in want.items() for number in range(-(-len(value) // PIECE) + 2)]
     answers = iter(run.call("part", {"store": path}, {}, asked))
@@ -337,12 +338,13 @@ def memory(run):
     run.same("short lines", built.returncode, 0)
     run.true("  take little memory", most < 32 << 10, f"{most} KiB")
     # Sorted in memory, which is nearly full, and from a scratch file. By a process between: what this one has would count.
-    lines, given = run.folder / "many.tsv", 49
+    lines, given, written = run.folder / "many.tsv", 49, 0
     between = ("import resource, subprocess, sys; code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL); "
                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(code)")
     for what, items in (("in memory", 2_120_000), ("in the scratch file", 2_200_000)):
-        with open(lines, "wb") as file:
-            file.writelines(b"%d\tv\n" % number for number in range(items))
+        with open(lines, "a", encoding="ascii") as file:
+            file.write("\tv\n".join([*map(str, range(written, items)), ""]))
+        written = items
         done = subprocess.run([sys.executable, "-c", between, *command[:4], "--from", lines, "--memory", f"{given}MiB"], stdout=subprocess.PIPE)
         run.same(f"a sort {what}", done.returncode, 0)
         run.true("  takes what --memory says, and some MiB", int(done.stdout) < (given + 32) << 10, done.stdout)
