@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
 import netns  # noqa: E402
 
 HOT = 2000
-WARM = 1.0  # seconds of asking before a run in memory is counted
+WARM, QUICK_WARM = 1.0, 0.1  # seconds of asking before a run in memory is counted
 SOCKETS = "recvmmsg + sendmmsg"
 ECHOES = 64  # datagrams on their way between the ends whose packets are counted
 # Who is compared with whom, and what is wanted at GOALS_AT requests on their way: of the rate, of p99, of the server's processor.
@@ -40,7 +40,7 @@ OPEN = {"misses": {XDP: (PREAD, FIXED, EXTSTORE), XDP_SPINS: (PREAD, FIXED), URI
 PACE = {"misses": PREAD, "hot": MEMCACHED_UDP}
 
 
-def measure(contenders, folder, items, rounds, seconds, outstanding):
+def measure(contenders, folder, items, rounds, seconds, outstanding, warm):
     """The runs by section, requests on their way (0: open loop) and name."""
     runs = {}
 
@@ -49,7 +49,7 @@ def measure(contenders, folder, items, rounds, seconds, outstanding):
         server, how = contenders[section][name]
         hot = ("--hot", HOT) if section == "hot" else ()
         if hot:  # what was kept in the driver has aged meanwhile
-            load(server, items, "--seconds", WARM, "--outstanding", 32, *hot, how=how)
+            load(server, items, "--seconds", warm, "--outstanding", 32, *hot, how=how)
         runs.setdefault((section, count, name), []).append(load(server, items, "--seconds", seconds, "--seed", turn, *hot, *words, how=how))
     load(contenders["hot"][TCP][0], items, "--seconds", seconds, "--outstanding", 32, "--hot", HOT)  # its items into the page cache
     for turn in range(rounds):
@@ -150,8 +150,8 @@ def run(quick):
         controls = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         contenders = start(stack, pair_of, folder, items, controls)
         fill(contenders, items)
-        runs = measure(contenders, folder, items, rounds, seconds, outstanding)
-        cloud, valid, of_volume = kv_cloud.run(pair_of, folder, items, controls, rounds, seconds, outstanding)
+        runs = measure(contenders, folder, items, rounds, seconds, outstanding, QUICK_WARM if quick else WARM)
+        cloud, valid, of_volume = kv_cloud.run(pair_of, folder, items, controls, rounds, seconds, outstanding, kv_cloud.QUICK_WARM if quick else kv_cloud.WARM)
         apart = {} if kv_apart.why_not() else kv_apart.measure(contenders["hot"], items, rounds, seconds, HOT)
         modes = [mode for of_section in contenders.values() for name in (XDP, XDP_SPINS) if name in of_section for mode in of_section[name][0].came_by_xdp()]
     progress("")
