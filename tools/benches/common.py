@@ -4,6 +4,7 @@ import json
 import operator
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -62,6 +63,14 @@ def build(*targets):
         output_of(["cmake", "--preset", "release"], cwd=ROOT)
     output_of(["cmake", "--build", "--preset", "release", "--parallel", len(PROCESSORS), "--target", *targets], cwd=ROOT)
     progress("")
+
+
+def rounds_of(usual):
+    """Of a benchmark. CHAINIO_BENCH_ROUNDS is for who looks at the form of its rows and not at their figures."""
+    wanted = os.environ.get("CHAINIO_BENCH_ROUNDS", str(usual))
+    if not re.fullmatch("[1-9][0-9]{0,3}", wanted):
+        raise Trouble(f"CHAINIO_BENCH_ROUNDS is '{wanted}'; give a number of rounds, 1 to 9999")
+    return int(wanted)
 
 
 def spread(values):

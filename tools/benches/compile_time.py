@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from common import RELEASE, ROOT, WORK, Result, Trouble, build, less_is_better, output_of, progress
+from common import RELEASE, ROOT, WORK, Result, Trouble, build, less_is_better, output_of, progress, rounds_of
 
 CHAINC = RELEASE / "bin" / "chainc"
 LIBRARY = ROOT / "stdlib-chains" / "std" / "sqlite.chain"
@@ -135,7 +135,7 @@ def long_spec(folder):
 def run(quick):
     build("chainc")
     WORK.mkdir(parents=True, exist_ok=True)
-    rounds = 5 if quick else 21
+    rounds = rounds_of(5 if quick else 21)
     with tempfile.TemporaryDirectory(dir=WORK) as name:
         folder = pathlib.Path(name)
         commands = record(LIBRARY, folder)

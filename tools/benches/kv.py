@@ -18,7 +18,7 @@ import tempfile
 import kv_apart
 import kv_cloud
 import xdp
-from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress, silent
+from common import ROOT, Result, Trouble, build, less_is_better, more_is_better, progress, rounds_of, silent
 from kv_servers import (ECHO, EXTSTORE, FIXED, FIXED_SPINS, MEMCACHED, MEMCACHED_UDP, MEMORY, PREAD, TCP, URING, VALUE, XDP, XDP_SPINS, files, fill, load, read_through, start)
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
@@ -141,7 +141,8 @@ def run(quick):
     if reason:
         raise Trouble(reason)
     build("bench_kv", "bench_xdp", "chainio", "chainio-main", "chainio-runtime", "chainc")
-    items, rounds, seconds, outstanding = (20_000, 2, 0.3, (32,)) if quick else (200_000, 5, 1.5, (1, 8, 32, 128))
+    items, usual, seconds, outstanding = (20_000, 2, 0.3, (32,)) if quick else (200_000, 5, 1.5, (1, 8, 32, 128))
+    rounds = rounds_of(usual)
     folder = files(items)
     with contextlib.ExitStack() as stack:
         def pair_of(name):

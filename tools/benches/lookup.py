@@ -13,7 +13,7 @@ import os
 import random
 import statistics
 
-from common import RELEASE, ROOT, WORK, Result, build, less_is_better, more_is_better, output_of, progress
+from common import RELEASE, ROOT, WORK, Result, build, less_is_better, more_is_better, output_of, progress, rounds_of
 from database import database, facts
 
 DEPTHS = (1, 16, 64, 256)
@@ -27,7 +27,7 @@ class Bench:
         self.db = database()
         self.page_size = facts(self.db)[1]
         self.specs = {cached: self.compile(cached) for cached in (False, True)}
-        self.rounds = 5 if quick else 21
+        self.rounds = rounds_of(5 if quick else 21)
         self.seconds = 0.1 if quick else 0.4
         self.runs = {}  # (contender, depth, cached) -> list of the rounds' results
         self.processor, once = self.fastest_processor()

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-from common import RELEASE, ROOT, Result, Trouble, build, less_is_better, more_is_better, progress, silent
+from common import RELEASE, ROOT, Result, Trouble, build, less_is_better, more_is_better, progress, rounds_of, silent
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e" / "support"))
 import netns  # noqa: E402
@@ -52,7 +52,7 @@ def run(quick):
     if reason:
         raise Trouble(reason)
     build("bench_xdp")
-    rounds, seconds = (5, 0.4) if quick else (15, 1.0)
+    rounds, seconds = (rounds_of(5), 0.4) if quick else (rounds_of(15), 1.0)
     runs, modes = {}, {}
     with netns.Pair(mtu=1500, queues=1) as pair:
         for turn in range(rounds):
