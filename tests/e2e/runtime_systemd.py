@@ -13,12 +13,13 @@ import tempfile
 import termios
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon
 import manager
 import netns
 import runs
 from daemon import everything
 from runs import BUILD, expect
-from runtime_unit import DROP_IN, SPEC, UNIT, control
+from runtime_unit import DROP_IN, SPEC, UNIT
 
 ADDRESS, LATE, PORT = "10.9.0.2", "10.9.0.77", 7001
 TRIES = 7  # more than systemd would have made by default
@@ -117,7 +118,7 @@ def test_service(systemd, pair):
     expect("it is active, and says of what", state[:2], lambda s: s[0] == "active" and s[1].startswith("edition 1 of"))
     expect("it answers", asked(pair, 7), b"000000007 \n")
     test_closed(systemd, unit, [])
-    stats = control(systemd.root / "run/chainio/kv/control", {"op": "stats"})["stats"]
+    stats = daemon.control(systemd.root / "run/chainio/kv/control", {"op": "stats"})["stats"]
     # The file lies on an overlay here, of which the kernel cannot be asked that.
     expect("nothing falls back: it has its io_uring", [each for each in stats["fallbacks"] if each["name"] != "no-nowait"], [])
     print("reload")
@@ -182,7 +183,7 @@ def test_xdp(systemd, pair):
         client.connect((ADDRESS, PORT))
         client.send(b"row 7\n")
         expect("it answers", client.recv(100), b"000000007 \n")
-    stats = control(systemd.root / "run/chainio/fast/control", {"op": "stats"})["stats"]
+    stats = daemon.control(systemd.root / "run/chainio/fast/control", {"op": "stats"})["stats"]
     expect("nothing falls back but what a veth has not", {each["name"] for each in stats["fallbacks"]} - {"no-nowait"}, {"xdp-copy"})
     expect("by AF_XDP, from its XDP program on", [(side["name"], side["received"]) for side in stats["interfaces"]], [("vb", 1)])
     expect("which is attached", "xdp" in pair.link(pair.there, "vb"), True)

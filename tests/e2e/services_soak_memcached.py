@@ -84,7 +84,7 @@ class Scene:
         return out.read_bytes()
 
     def stats(self):
-        return self.runtime.stats()
+        return self.runtime.all_stats()
 
     def put(self, artifact):
         fresh = self.folder / "memcached.new"
@@ -109,11 +109,11 @@ class Scene:
             self.runtime.process.send_signal(signal.SIGHUP)
             netns.until("SIGHUP reloads", lambda: self.stats()["reloads"]["done"] > done)
         else:
-            subprocess.run([BUILD / "bin" / "chainio", "control", self.runtime.control, "reload"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([BUILD / "bin" / "chainio", "control", self.runtime.path, "reload"], check=True, stdout=subprocess.DEVNULL)
 
     def refuse(self):
         self.put(b"no artifact")
-        done = subprocess.run([BUILD / "bin" / "chainio", "control", self.runtime.control, "reload"], capture_output=True)
+        done = subprocess.run([BUILD / "bin" / "chainio", "control", self.runtime.path, "reload"], capture_output=True)
         if done.returncode == 0:
             expect("what is no artifact is refused", done.returncode, "an error")
 

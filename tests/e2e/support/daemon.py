@@ -102,6 +102,15 @@ def ended_behind(server, send):
     return server.ended()
 
 
+def control(path, request):
+    """What a daemon answers at its socket."""
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.settimeout(60)
+        asked.connect(str(path))
+        asked.sendall(json.dumps(request).encode() + b"\n")
+        return json.loads(asked.makefile().readline())
+
+
 class Daemon:
     """chainio-runtime over an artifact and the file beside it, once it serves; `ports` by service and transport."""
     FILE = "rows", "a.rows"  # its class, its name; None: there is no file
@@ -126,11 +135,7 @@ class Daemon:
         self.rest = started.rest_of(self.process.stderr, self.said)
 
     def control(self, request):
-        with socket.socket(socket.AF_UNIX) as control:
-            control.settimeout(60)
-            control.connect(str(self.path))
-            control.sendall(json.dumps(request).encode() + b"\n")
-            return json.loads(control.makefile().readline())
+        return control(self.path, request)
 
     def all_stats(self):
         return self.control({"op": "stats"})["stats"]
