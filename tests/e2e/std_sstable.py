@@ -15,6 +15,8 @@ from spec_functions import crc32c  # noqa: E402
 SEED = 20262
 ALLOWED = {"ok", "not_found", "malformed", "overflow", "short_read", "compressed", "unsupported", "interval", "hop_limit"}
 
+MOST_OF_SHORT = 6  # reads, where the index is read whole: footer, meta index, properties, index, its entries once more, data
+
 
 def hex_of(data):
     return data.hex() or "-"
@@ -88,6 +90,7 @@ def ask(run, what, spec, path, keys, owner):
     answers = run.call("get", {"table": path}, {}, [{"key": key} for key in keys], spec=spec)
     for key, wanted, answer in zip(keys, owner, answers):
         run.same(f"{what}: {key[:40]!r}", (answer.outcome, answer.value), ("not_found", None) if wanted is None else ("ok", wanted))
+    return max(answer.hops for answer in answers)
 
 
 def missing_keys(rng, keys):
@@ -95,7 +98,7 @@ def missing_keys(rng, keys):
     return sorted(made)
 
 
-def check_table(run, program, arguments, count, rng, spec):
+def check_table(run, program, arguments, count, rng, spec, long_index=False):
     keys = make_keys(rng, count)
     table = Table(run, program, arguments)
     table.write(script_of(rng, keys))
@@ -103,7 +106,8 @@ def check_table(run, program, arguments, count, rng, spec):
     asked = sorted(set(keys) | set(missing_keys(rng, keys)))
     asked = [key for key in asked if len(key) <= 256]
     owner = table.read(asked)
-    ask(run, f"{program} {' '.join(arguments)}", spec, table.path, asked, owner)
+    reads = ask(run, f"{program} {' '.join(arguments)}", spec, table.path, asked, owner)
+    run.same(f"{program} {' '.join(arguments)}: the index is searched where it lies", reads > MOST_OF_SHORT, long_index)
     return table.path, asked, owner
 
 
@@ -166,7 +170,8 @@ def check_refusals(run, rng, spec):
                               (("4096", "16", "0", "crc32c", "range"), {"unsupported"}), (("4096", "16", "5", "crc32c", "reverse"), {"unsupported"}),
                               (("4096", "16", "0", "crc32c", "reverse"), {"unsupported"}),
                               (("4096", "16", "5", "crc32c", "hash"), {"unsupported"}), (("4096", "40", "5", "crc32c"), {"interval", "ok", "not_found"}),
-                              (("131072", "16", "5", "crc32c"), {"overflow"})):
+                              (("131072", "16", "5", "crc32c"), {"overflow"}), (("64", "16", "5", "crc32c", "index-4000"), {"interval", "ok"}),
+                              (("64", "16", "2", "crc32c", "index-4000"), {"interval", "ok"})):
         keys = [b"key%06d" % i for i in range(6000)]
         table = Table(run, "rocksdb_table", arguments)
         table.write(f"put {hex_of(key)} {hex_of(bytes(rng.randrange(60)))}" for key in keys)
@@ -199,6 +204,55 @@ def check_uncounted_ranges(run, spec):
         run.same(f"uncounted deletions of format {version}", {a.outcome for a in run.call("get", {"table": path}, {}, [{"key": key} for key in keys], spec=spec)}, {"unsupported"})
 
 
+def check_long_indexes(run, rng, spec):
+    """Small blocks make an index long in a small table: of entries whose values are plain, delta-encoded, and some between restart points."""
+    if (BUILD / "tests" / "leveldb_table").exists():
+        check_table(run, "leveldb_table", ["64", "16"], 8000, rng, spec, True)
+    if not (BUILD / "tests" / "rocksdb_table").exists():
+        return
+    for version, variant in (("5", "plain"), ("3", "plain"), ("2", "plain"), ("0", "plain"), ("5", "index-7"), ("2", "index-100")):
+        arguments = ["64", "16", version, "crc32c", variant]
+        path, keys, owner = check_table(run, "rocksdb_table", arguments, 8000 if variant == "index-7" else 5000, rng, spec, True)
+        if version == "5":
+            check_damage(run, path, keys, owner, rng, spec, False)
+        if (version, variant) == ("5", "plain"):
+            check_long_damage(run, path, keys, spec)
+    # Of short ones the entries between restart points are read once more.
+    for variant in ("index-2", "index-30"):
+        check_table(run, "rocksdb_table", ["4096", "16", "5", "crc32c", variant], 1500, rng, spec)
+        check_table(run, "rocksdb_table", ["4096", "16", "2", "crc32c", variant], 1500, rng, spec)
+    check_long_keys(run, spec)
+
+
+def check_long_damage(run, path, keys, spec):
+    """No sum tells of damage to a long index, but its restart points have to be in order, and every search ends."""
+    whole = path.read_bytes()
+    (_, _, at, size), _ = numbers(whole[-52:], 4)
+    count = struct.unpack_from("<I", whole, at + size - 4)[0]
+    first = at + size - 4 - 4 * count
+    asked = [{"key": key} for key in keys[::40]]
+    bad = run.folder / "bad-index.sst"
+    ordered = whole[first:first + 4 * count]
+    backwards = b"".join(ordered[place:place + 4] for place in range(len(ordered) - 4, -4, -4))
+    for what, place, patch, wanted in (("no restart points", at + size - 4, bytes(4), {"malformed"}), ("too many", at + size - 4, struct.pack("<I", size // 4), {"malformed"}),
+                                       ("as many as can be", at + size - 4, struct.pack("<I", size // 4 - 1), {"malformed"}), ("the most", at + size - 4, b"\xff" * 4, {"malformed"}),
+                                       ("compression", at + size, b"\1", {"compressed"}), ("the same restart points", first, bytes(4 * count), {"malformed", "interval"}),
+                                       ("far ones", first, b"\xff" * 4 * count, {"malformed"}), ("backwards", first, backwards, {"malformed"}),
+                                       ("entries of zeros", at, bytes(first - at), {"malformed"}), ("entries of ones", at, b"\xff" * (first - at), {"malformed"})):
+        bad.write_bytes(whole[:place] + patch + whole[place + len(patch):])
+        outcomes = {a.outcome for a in run.call("get", {"table": bad}, {}, asked, spec=spec)}
+        run.true(f"a long index, {what}", outcomes <= wanted, f"outcomes {outcomes}, expected {wanted}")
+
+
+def check_long_keys(run, spec):
+    """A key of a long index that is longer than KEY is told from damage."""
+    table = Table(run, "rocksdb_table", ["256", "16", "5", "crc32c"])
+    table.write(f"put {hex_of(b'x' * 290 + b'%06d' % i)} {hex_of(b'value')}" for i in range(1000))
+    table.finish()
+    table.read([])
+    run.same("keys longer than KEY", [a.outcome for a in run.call("get", {"table": table.path}, {}, [{"key": b"a"}, {"key": b"y"}], spec=spec)], ["overflow"] * 2)
+
+
 def main():
     if not (BUILD / "tests" / "leveldb_table").exists() and not (BUILD / "tests" / "rocksdb_table").exists():
         skip("neither libleveldb-dev nor librocksdb-dev is installed")
@@ -222,6 +276,7 @@ def main():
         check_uncounted_ranges(run, run.artifact)
     else:
         run.left_out("librocksdb-dev is not installed")
+    check_long_indexes(run, rng, run.artifact)
     check_empty(run, run.artifact)
     finish(run)
 
