@@ -13,6 +13,7 @@ from chains import Run, finish  # noqa: E402
 from lz4_block import decompress  # noqa: E402
 
 SEED = 20264
+PART = 65536
 GRANULE = 512
 ROWS = 512 * 700 + 77
 STORED, LZ4 = 0x02, 0x82
@@ -54,18 +55,30 @@ def check_marks(run, name, files, marks, column):
         run.same(f"{name}: byte_range {key}", (answer.outcome, answer.value), ("ok", struct.pack("<3Q", marks[n][0], end, marks[n][1])))
 
 
-def check_values(run, name, files, marks, values, width):
+def all_parts(run, chain, files, count, spec=None):
+    """Of each granule the outcome and all parts together, the last of which is the first that has fewer than PART bytes or is not there."""
+    found, left, part = {n: ("ok", b"") for n in range(count)}, list(range(count)), 0
+    while left:
+        again = []
+        for n, answer in zip(left, run.call(chain, files, {}, [{"granule": n, "part": part} for n in left], spec=spec)):
+            if answer.outcome == "ok":
+                found[n] = "ok", found[n][1] + answer.value
+                again += [n] if len(answer.value) == PART else []
+            elif answer.outcome != "not_found" or part == 0:
+                found[n] = answer.outcome, None
+        left, part = again, part + 1
+    return list(found.values())
+
+
+def check_values(run, name, files, marks, granules):
     """The granule's first rows, out of the block that the chain gives, are what the server selects."""
-    asked = [{"granule": n} for n in range(len(marks))]
-    for n, answer in enumerate(run.call("compressed_block", files, {}, asked)):
-        if not run.same(f"{name}: block {n}", answer.outcome, "ok"):
+    for n, (outcome, block) in enumerate(all_parts(run, "compressed_block", files, len(marks))):
+        if not run.same(f"{name}: block {n}", outcome, "ok"):
             continue
-        raw = raw_of(answer.value)[marks[n][1]:]
-        rows = min(len(raw), GRANULE * width) // width
-        run.true(f"{name}: granule {n}", rows > 0 and raw[:rows * width] == values[n * GRANULE * width:(n * GRANULE + rows) * width],
-                 "the values are not what the server selects")
-    for answer in run.call("plain", files, {}, asked[:5]):
-        run.same(f"{name}: plain", answer.outcome, "compressed")
+        raw = raw_of(block)[marks[n][1]:][:len(granules[n])]
+        run.true(f"{name}: granule {n}", raw and granules[n].startswith(raw), "the values are not what the server selects")
+    for outcome, _ in all_parts(run, "plain", files, min(len(marks), 5)):
+        run.same(f"{name}: plain", outcome, "compressed")
 
 
 def check_blocks(run, name, files, column):
@@ -90,9 +103,9 @@ def check_stored(run, marks, column, name):
     files = {"marks": mark_file, "column": bin_file}
     asked = [{"granule": n} for n in range(len(marks))]
     wide = run.compile(["-D", "STRIDE=24"])
-    for n, answer in enumerate(run.call("plain", files, {}, asked, spec=wide)):
+    for n, answer in enumerate(all_parts(run, "plain", files, len(marks), spec=wide)):
         offset, skip = marks[n]
-        run.same(f"{name}: stored granule {n}", (answer.outcome, answer.value), ("ok", rows[offset][skip:]))
+        run.same(f"{name}: stored granule {n}", answer, ("ok", rows[offset][skip:]))
     for n, answer in enumerate(run.call("mark", {"marks": mark_file}, {}, asked, spec=wide)):
         run.same(f"{name}: mark {n} of .mrk2", answer.value, struct.pack("<3Q", new_offset[marks[n][0]], marks[n][1], GRANULE))
 
@@ -106,19 +119,18 @@ def check_codecs(run, name, files, marks, column):
     codecs = {"marks": files["marks"], "column": run.folder / "codecs.bin"}
     codecs["column"].write_bytes(changed)
     sizes = {offset: size for offset, size, _ in blocks_of(column)}
-    asked = [{"granule": n} for n in range(len(marks))]
-    for n, answer in enumerate(run.call("compressed_block", codecs, {}, asked)):
+    for n, answer in enumerate(all_parts(run, "compressed_block", codecs, len(marks))):
         offset = marks[n][0]
-        run.same(f"{name}: block {n} of method {methods[offset]:#x}", (answer.outcome, answer.value), ("ok", bytes(changed[offset:offset + sizes[offset]])))
-    for answer in run.call("plain", codecs, {}, asked):
-        run.same(f"{name}: plain of a codec", answer.outcome, "compressed")
+        run.same(f"{name}: block {n} of method {methods[offset]:#x}", answer, ("ok", bytes(changed[offset:offset + sizes[offset]])))
+    for outcome, _ in all_parts(run, "plain", codecs, len(marks)):
+        run.same(f"{name}: plain of a codec", outcome, "compressed")
     check_marks(run, f"{name} with codecs", codecs, marks, changed)
     check_blocks(run, f"{name} with codecs", codecs, changed)
 
 
 def check_damage(run, files, count, rng):
-    allowed = {"ok", "malformed", "short_read", "overflow", "hop_limit", "compressed"}
-    asked = [{"granule": n} for n in range(count)]
+    allowed = {"ok", "malformed", "short_read", "overflow", "hop_limit", "compressed", "not_found"}
+    asked = [{"granule": n, "part": n % 2} for n in range(count)]
     for number in range(8):
         bad = {}
         for key, path in files.items():
@@ -156,13 +168,60 @@ def check_damaged_marks(run):
     one = len(stored_block(raw))
     for skip in (0, 9, 10, 11, 1 << 32, (1 << 63) - 1, (1 << 64) - 25, (1 << 64) - 9, (1 << 64) - 1):
         files["marks"].write_bytes(struct.pack("<QQ", 0, skip))
-        answer = run.call("plain", files, {}, [{"granule": 0}])[0]
-        run.same(f"plain of {skip}", (answer.outcome, answer.value), ("ok", raw[skip:]) if skip <= 10 else ("malformed", None))
+        answers = run.call("plain", files, {}, [{"granule": 0, "part": part} for part in (0, 1)])
+        for answer, wanted in zip(answers, (("ok", raw[skip:]), ("not_found", None))):
+            run.same(f"plain of {skip}", (answer.outcome, answer.value), wanted if skip <= 10 else ("malformed", None))
     for begin, last, skip, wanted in ((0, one, 0, one), (0, one, 5, 2 * one), (0, 2 * one, 0, 2 * one), (one, 0, 0, "malformed"), (one, 0, 5, "malformed"), (0, 2 * one + 1, 0, "short_read"),
                                       (0, 2 * one - 30, 5, "short_read"), (0, 1 << 63, 5, "malformed"), (2 * one + 1, None, 0, "short_read"), (one, None, 0, 2 * one)):
         files["marks"].write_bytes(struct.pack("<QQ", begin, 3) + (b"" if last is None else struct.pack("<QQ", last, skip)))
         answer = run.call("byte_range", files, {}, [{"granule": 0, "count": 1}])[0]
         run.same(f"a range from {begin} to {last}, {skip}", (answer.outcome, answer.value), ("ok", struct.pack("<3Q", begin, wanted, 3)) if isinstance(wanted, int) else (wanted, None))
+
+
+def check_parts(run):
+    """Blocks whose ends lie at, before and behind those of parts."""
+    files = {"marks": run.folder / "parts.mrk", "column": run.folder / "parts.bin"}
+    for size in (0, 1, PART - 26, PART - 25, PART - 24, PART - 1, PART, PART + 1, 3 * PART - 25, 3 * PART, 3 * PART + 7):
+        block = stored_block(random.Random(size).randbytes(size))
+        files["column"].write_bytes(b"before" + block)
+        for skip in {min(size, skip) for skip in (0, 1, 7, PART, size)}:
+            files["marks"].write_bytes(struct.pack("<QQ", 6, skip))
+            for chain, bytes_ in (("compressed_block", block), ("plain", block[25 + skip:])):
+                asked = [{"granule": 0, "part": part} for part in (0, 1, 2, 3, 4, (1 << 32) - 1)]
+                for key, answer in zip(asked, run.call(chain, files, {}, asked)):
+                    part = key["part"]
+                    wanted = bytes_[part * PART:][:PART]
+                    run.same(f"{chain} of {size} bytes from {skip}, part {part}", (answer.outcome, answer.value), ("ok", wanted) if wanted or part == 0 else ("not_found", None))
+
+
+def string_ends(values):
+    """Where each string of a column ends; those of this test are shorter than 128 bytes."""
+    ends = [0]
+    while ends[-1] < len(values):
+        ends.append(ends[-1] + 1 + values[ends[-1]])
+    return ends
+
+
+def check_defaults(run):
+    """Blocks and granules of ClickHouse's own sizes, most of which have more bytes than one part."""
+    granule, rows = 8192, 8192 * 12 + 5
+    with clickhouse.Server(run.folder / "defaults", blocks="") as server:
+        server.query("CREATE TABLE d (id UInt64, h UInt64, s String) ENGINE = MergeTree() ORDER BY id")
+        server.query(f"INSERT INTO d SELECT number, intHash64(number), hex(intHash64(number)) FROM system.numbers LIMIT {rows}")
+        part = pathlib.Path(server.query("SELECT path FROM system.parts WHERE table = 'd' AND active").decode().strip())
+        for name in ("id", "h", "s"):
+            values = server.query(f"SELECT {name} FROM d ORDER BY id FORMAT RowBinary")
+            ends = string_ends(values) if name == "s" else range(0, len(values) + 1, 8)
+            granules = [values[ends[n]:ends[min(n + granule, rows)]] for n in range(0, rows, granule)]
+            files = {"marks": part / f"{name}.mrk", "column": part / f"{name}.bin"}
+            data, column = files["marks"].read_bytes(), files["column"].read_bytes()
+            marks = [struct.unpack_from("<QQ", data, at) for at in range(0, len(data), 16)]
+            run.same(f"{name}: granules of default settings", len(marks), len(granules))
+            run.same(f"{name}: blocks of more than one part", max(size for _, size, _ in blocks_of(column)) > PART, name != "id")
+            check_marks(run, name, files, marks, column)
+            check_values(run, name, files, marks, granules)
+            check_blocks(run, name, files, column)
+            check_stored(run, marks, column, name)
 
 
 def check_server(run):
@@ -180,7 +239,7 @@ def check_server(run):
             column = files["column"].read_bytes()
             run.same(f"{name}: granules", len(marks), (ROWS + GRANULE - 1) // GRANULE)
             check_marks(run, name, files, marks, column)
-            check_values(run, name, files, marks, values, width)
+            check_values(run, name, files, marks, [values[n:n + GRANULE * width] for n in range(0, len(values), GRANULE * width)])
             check_blocks(run, name, files, column)
             if name == "w":
                 check_stored(run, marks, column, name)
@@ -195,6 +254,8 @@ def main():
         run.left_out("this machine has no clickhouse-server (Debian 12 packages it)")
     else:
         check_server(run)
+        check_defaults(run)
+    check_parts(run)
     check_cut_column(run)
     check_damaged_marks(run)
     finish(run)

@@ -203,7 +203,7 @@ def runs(folder):
     yield "store", pages, numbers, keys
     yield "memcached", pages, [*numbers, "base64=0,1"], keys
     yield "kafka", kafka_pages(folder), ["base=1000", "offset=1000,1005,1399,1400", "log.file_size=6000,100000", "index.file_size=0,4096,8192"], []
-    yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "count=1,3", "column.file_size=31500", "marks.file_size=1600"], []
+    yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "part=0,1", "count=1,3", "column.file_size=31500", "marks.file_size=1600"], []
     reads = [*sqlite_arguments(4096), "r.page_size=4096", "r.usable=4096"]
     yield "sqlite_shadow", sqlite_pages(folder, 4096), reads, []
     yield "sqlite_shadow", sqlite_pages(folder, 4096), reads, [], "-DTABLE_ROOT=2", "-DSCANS=1", "-DJOIN_ROOT=2", "-DJOIN_WIDTH=4", "-DJOIN_COLUMN=1"

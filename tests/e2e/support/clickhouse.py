@@ -30,13 +30,14 @@ CONFIG = """<yandex>
 </yandex>
 """
 USERS = """<yandex>
-  <profiles><default><max_memory_usage>2000000000</max_memory_usage>
-    <min_compress_block_size>16384</min_compress_block_size><max_compress_block_size>32768</max_compress_block_size></default></profiles>
+  <profiles><default><max_memory_usage>2000000000</max_memory_usage>{blocks}</default></profiles>
   <users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users>
   <quotas><default><interval><duration>3600</duration><queries>0</queries><errors>0</errors><result_rows>0</result_rows>
     <read_rows>0</read_rows><execution_time>0</execution_time></interval></default></quotas>
 </yandex>
 """
+# Sizes of compressed blocks: smaller than ClickHouse's own, so that a column has many; "" are its own.
+SMALL_BLOCKS = "<min_compress_block_size>16384</min_compress_block_size><max_compress_block_size>32768</max_compress_block_size>"
 
 
 def program():
@@ -52,8 +53,8 @@ def free_port():
 class Server:
     """Over a folder that may have tables already. `prefix` is what starts the server, if not it itself."""
 
-    def __init__(self, folder, prefix=(), environment=None):
-        self.folder = pathlib.Path(folder)
+    def __init__(self, folder, prefix=(), environment=None, blocks=SMALL_BLOCKS):
+        self.folder, self.blocks = pathlib.Path(folder), blocks
         self.prefix, self.environment = prefix, environment
         self.process = None
         self.port = 0
@@ -61,7 +62,7 @@ class Server:
     def __enter__(self):
         for name in ("data", "tmp", "files"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
-        (self.folder / "users.xml").write_text(USERS)
+        (self.folder / "users.xml").write_text(USERS.format(blocks=self.blocks))
         for _ in range(5):  # somebody else may take the port between the probe and the server
             self.port = free_port()
             (self.folder / "config.xml").write_text(CONFIG.format(folder=self.folder, port=self.port))
