@@ -197,6 +197,7 @@ void Checker::check_call_chain(ChainScope& chain, checked::Chain& out) {
     if (n.done) check_done(chain);
     for (const checked::Step& step : out.steps) check_stale_names(out, step.body);
     if (out.done) check_stale_names(out, *out.done);
+    check_files_left_out(chain);
     check_hops(chain);
     check_result(chain);
     check_limits(chain);

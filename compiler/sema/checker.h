@@ -53,6 +53,13 @@ class Checker {
             Span span;
         };
         std::unordered_map<std::string_view, StepName> step_names;  // which the bodies of the steps so far declare
+        struct Read {                                               // of a `goto` or `next`
+            std::size_t from;
+            std::uint32_t to, file;
+            bool assumed;  // the file is that of the declaration of the step it stands in
+            Span span;
+        };
+        std::vector<Read> reads;
         Instance* scope = nullptr;
         std::size_t mark = 0;  // bindings before it are the parameters and the state
         bool exact_result = false;
@@ -372,6 +379,7 @@ class Checker {
     std::optional<std::uint32_t> loop_bound(const ast::For&, std::uint64_t natural, const std::string& what);
     bool loop_body(const ast::For&, checked::Stmt&);
     bool goto_stmt(const ast::Stmt&, const ast::Goto&, checked::Block&);
+    std::optional<std::uint32_t> read_file(ChainScope&, const ast::Stmt&, std::uint32_t step);
     checked::ExprPtr read_length(const ast::Expr&);
     checked::ExprPtr default_length(const ast::Step&);
     bool may_emit(Span, const char* word);
@@ -463,6 +471,7 @@ class Checker {
     void warn_prefetches(const checked::Block&);
     void refuse_long_begin(const checked::Block&);
     void warn_request(const ast::Service&, const checked::Service&);
+    void check_files_left_out(const ChainScope&);
     void check_hops(ChainScope&);
     void check_result(ChainScope&);
     void check_limits(ChainScope&);

@@ -106,10 +106,7 @@ bool Checker::goto_stmt(const ast::Stmt& s, const ast::Goto& n, checked::Block& 
         }
         length = default_length(target);
     }
-    if (!n.file)
-        file = chain.step_files[it->second] || target.file ? chain.step_files[it->second]
-               : env_.file                                 ? env_.file
-                                                           : default_file(chain, s.span);
+    if (!n.file) file = read_file(chain, s, it->second);
     if (!at || !length || !file || (n.tag && !tag)) {
         failed_ = true;
         return n.ends_step;
@@ -121,7 +118,35 @@ bool Checker::goto_stmt(const ast::Stmt& s, const ast::Goto& n, checked::Block& 
     made.value = std::move(at);
     made.value2 = std::move(length);
     made.value3 = std::move(tag);
+    const std::size_t here = chain.step_ends.size();
+    const bool is_assumed = !n.file && (it->second == here || !target.file);
+    chain.reads.push_back({here, it->second, *file, is_assumed, s.span});
     return n.ends_step;
+}
+
+// Of a `goto` or `next` that names no file.
+std::optional<std::uint32_t> Checker::read_file(ChainScope& chain, const ast::Stmt& s, std::uint32_t step) {
+    if (chain.ast->steps[step].file || chain.step_files[step]) return chain.step_files[step];
+    return env_.file ? env_.file : default_file(chain, s.span);
+}
+
+// A step may run over another file than the one that it declares. Whether a read that it queues without `in` is meant
+// to go on in the one or in the other cannot be seen, and either would be a surprise.
+void Checker::check_files_left_out(const ChainScope& chain) {
+    for (const ChainScope::Read& read : chain.reads) {
+        if (!read.assumed) continue;
+        const auto other =
+            std::ranges::find_if(chain.reads, [&](const auto& r) { return r.to == read.from && r.file != read.file; });
+        if (other == chain.reads.end()) continue;
+        const auto& params = chain.out->params;
+        const std::string declared = "`in " + params[read.file].name + "`",
+                          given = "`in " + params[other->file].name + "`";
+        const std::string step = "step `" + chain.ast->steps[read.from].name.text + "`";
+        error(ambiguous_file, read.span, step + " runs over several files, and which one this reads is not said",
+              "write " + declared + ", or " + given + "; a `state` variable can carry which of them it is",
+              {{chain.ast->steps[read.from].name.span, "it is declared " + declared},
+               {other->span, "and is gone to " + given + " here"}});
+    }
 }
 
 bool Checker::return_stmt(const ast::Stmt& s, const ast::Return& n, checked::Block& out) {
