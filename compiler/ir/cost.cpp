@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "bpf-templates/chainio_step.h"
 #include "compiler/ir/flight.h"
@@ -67,7 +68,8 @@ std::uint64_t bytes_of(const Compare& n) { return std::min(longest(n.a, n.max), 
 std::uint64_t bytes_of(const Hash& n) { return longest(n.bytes, n.max); }
 std::uint64_t bytes_of(const FindByte& n) { return longest(n.bytes, n.max); }
 std::uint64_t bytes_of(const CopyToState& n) { return longest(n.src, n.max); }
-std::uint64_t bytes_of(const EmitBytes& n) { return longest(n.bytes, n.max); }
+// What is longer than the result is refused before it is copied.
+std::uint64_t bytes_of(const EmitBytes& n) { return std::min<std::uint64_t>(longest(n.bytes, n.max), n.limit); }
 template <class N>
 std::uint64_t bytes_of(const N&) {
     return 0;
@@ -113,11 +115,14 @@ Ways behind(std::uint64_t first, const Ways& ways) {
     return {behind(first, ways.on), behind(first, ways.again), behind(first, ways.out), behind(first, ways.end)};
 }
 
-Ways ways(const Body& body);
+// Whether an operation counts the bytes that it emits, or they are counted for the whole program.
+enum class Emitted : std::uint8_t { by_each, together };
+
+Ways ways(const Body& body, Emitted emitted);
 
 // All rounds but the last one lead to a next one.
-Ways ways_of(const Loop& n) {
-    const Ways body = ways(n.body);
+Ways ways_of(const Loop& n, Emitted emitted) {
+    const Ways body = ways(n.body, emitted);
     const std::uint64_t rounds = rounds_of(n), round = add(kIteration.base, dearer(body.on, body.again).value_or(0));
     const std::uint64_t before = add(add(kLoop.base, kIteration.base), mul(rounds == 0 ? 0 : rounds - 1, round));
     Ways found;
@@ -125,34 +130,53 @@ Ways ways_of(const Loop& n) {
     found.end = behind(before, body.end);
     return found;
 }
-Ways ways_of(const If& n) { return behind(kIf.base, dearer(ways(n.yes), ways(n.no))); }
-Ways ways_of(const Return& n) { return {.end = cost_of(n).base}; }
-Ways ways_of(const Fail& n) { return {.end = cost_of(n).base}; }
-Ways ways_of(const End& n) { return {.end = cost_of(n).base}; }
-Ways ways_of(const Break& n) { return {.out = cost_of(n).base}; }
-Ways ways_of(const Continue& n) { return {.again = cost_of(n).base}; }
+Ways ways_of(const If& n, Emitted emitted) {
+    return behind(kIf.base, dearer(ways(n.yes, emitted), ways(n.no, emitted)));
+}
+Ways ways_of(const Return& n, Emitted) { return {.end = cost_of(n).base}; }
+Ways ways_of(const Fail& n, Emitted) { return {.end = cost_of(n).base}; }
+Ways ways_of(const End& n, Emitted) { return {.end = cost_of(n).base}; }
+Ways ways_of(const Break& n, Emitted) { return {.out = cost_of(n).base}; }
+Ways ways_of(const Continue& n, Emitted) { return {.again = cost_of(n).base}; }
 // One that fails ends the program for no more than what it takes otherwise.
 template <class N>
-Ways ways_of(const N& n) {
+Ways ways_of(const N& n, Emitted emitted) {
+    if (std::is_same_v<N, EmitBytes> && emitted == Emitted::together) return {.on = cost_of(n).base};
     return {.on = add(cost_of(n).base, mul(cost_of(n).each, bytes_of(n)))};
 }
 
-Ways ways(const Body& body) {
+Ways ways(const Body& body, Emitted emitted) {
     Ways found{.on = 0};
     for (const Stmt& stmt : body) {
         if (!found.on) break;
-        const Ways next = behind(*found.on, std::visit([](const auto& node) { return ways_of(node); }, stmt.node));
+        const Ways next =
+            behind(*found.on, std::visit([&](const auto& node) { return ways_of(node, emitted); }, stmt.node));
         found.on.reset();
         found = dearer(found, next);
     }
     return found;
 }
 
+std::uint64_t bound_of(const Program& program, Emitted emitted) {
+    const Ways found = ways(program.body, emitted);
+    return add(kProgram.base, dearer(found.on, found.end).value_or(0));
+}
+
+std::uint64_t longest_result(const Body& body) {
+    std::uint64_t most = 0;
+    for (const Stmt& stmt : body) {
+        if (const auto* emit = std::get_if<EmitBytes>(&stmt.node)) most = std::max<std::uint64_t>(most, emit->limit);
+        for_each_body(stmt, [&](const Body& nested) { most = std::max(most, longest_result(nested)); });
+    }
+    return most;
+}
+
 }  // namespace
 
+// What does not fit the result any more is not copied, so that all the emits of one run copy no more than it holds.
 std::uint64_t instruction_bound(const Program& program) {
-    const Ways found = ways(program.body);
-    return add(kProgram.base, dearer(found.on, found.end).value_or(0));
+    const std::uint64_t copies = mul(cost_of(EmitBytes{}).each, longest_result(program.body));
+    return std::min(bound_of(program, Emitted::by_each), add(bound_of(program, Emitted::together), copies));
 }
 
 ChainBounds chain_bounds(const Module& module, const IoLayout& layout, const Chain& chain) {

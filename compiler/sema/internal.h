@@ -40,6 +40,7 @@ struct Value {
     bool mask = false;
     Place place = Place::none;
     std::optional<std::uint32_t> exact;  // bytes: the length when it is known
+    std::optional<std::uint64_t> most;   // an unsigned integer: what it is at most, where its type says less
     const FieldFacts* facts = nullptr;
     bool chosen = false;  // it is one of the choices among `facts`, whatever the bytes are
     explicit operator bool() const { return expr != nullptr; }

@@ -109,6 +109,7 @@ Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
     }
     settle(a);
     settle(b);
+    const std::uint64_t most = is_max ? std::max(largest(a), largest(b)) : std::min(largest(a), largest(b));
     checked::ExprPtr first_a, first_b;
     a = name_local(std::move(a), "a", &first_a);
     b = name_local(std::move(b), "b", &first_b);
@@ -116,6 +117,7 @@ Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
         make(ExprKind::cond,
              {TypeKind::integer, std::max(a.expr->type.bits, b.expr->type.bits), a.expr->type.is_signed}, e.span);
     out.unit = unit;
+    if (!a.expr->type.is_signed) out.most = most;
     Value test = make(ExprKind::binary, {TypeKind::boolean}, e.span);
     test.expr->index = static_cast<std::uint32_t>(is_max ? checked::Binary::lt : checked::Binary::le);
     test.expr->kids.push_back(clone(*a.expr));
@@ -142,6 +144,7 @@ Value Checker::wrap(Value body, Lets lets) {
     let.unit = body.unit;
     let.place = body.place;
     let.exact = body.exact;
+    let.most = body.most;
     let.facts = body.facts;
     let.chosen = body.chosen;
     let.flexible = body.flexible;

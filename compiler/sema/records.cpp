@@ -151,9 +151,10 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
     bind(std::move(b));
 }
 
-// The largest value that an integer can have, as far as its type or its being a constant says.
+// The largest value that an integer can have, as far as its type, its being a constant, or `min` says.
 std::uint64_t Checker::largest(const Value& v) const {
     if (v.expr->kind == ExprKind::int_const) return v.expr->value;
+    if (v.most) return *v.most;
     if (v.expr->type.bits >= 64) return ~0ULL;
     return (1ULL << v.expr->type.bits) - 1;
 }

@@ -29,6 +29,7 @@ Value clone(const Value& v) {
     out.mask = v.mask;
     out.place = v.place;
     out.exact = v.exact;
+    out.most = v.most;
     out.facts = v.facts;
     out.chosen = v.chosen;
     return out;

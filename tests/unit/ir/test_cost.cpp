@@ -58,5 +58,22 @@ TEST(Cost, AnInnerLoopIsLeftInEachRoundOfTheOuterOne) {
     EXPECT_LT(nested(End{}), nested(Break{}) / 10) << "that leaves both";
 }
 
+// What does not fit the result is refused before it is copied.
+TEST(Cost, WhatIsEmittedCountsAsFarAsTheResultHoldsIt) {
+    const auto emit = [](std::uint32_t limit) {
+        return [limit](Builder& b) {
+            b.check_range(Space::block, imm(0), b.input(Input::block_length), CIO_SHORT_READ);
+            b.add(EmitBytes{{Space::block, imm(0), b.input(Input::block_length)}, 65536, limit});
+        };
+    };
+    const std::uint64_t nothing = bound([](Builder&) {}), little = bound(emit(8)), much = bound(emit(65536));
+    EXPECT_LT(little, nothing + 400);
+    EXPECT_GE(much, nothing + std::uint64_t{3} * 65536);
+    const std::uint64_t rounds = bound([&](Builder& b) { loop(b, kRounds, emit(4096)); });
+    EXPECT_GE(rounds, kRounds * (little - nothing - 24) + std::uint64_t{3} * 4096);
+    EXPECT_LE(rounds, kRounds * (little - nothing + 24) + std::uint64_t{3} * 4096 + 200)
+        << "each round counts them all";
+}
+
 }  // namespace
 }  // namespace chainio::ir::test
