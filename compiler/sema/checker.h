@@ -466,6 +466,7 @@ class Checker {
     void check_done(ChainScope&);
     void check_stale_names(const checked::Chain&, const checked::Body&);
     void warn_unreached(const ChainScope&);
+    void warn_without_result(const ChainScope&, const std::vector<bool>& runs);
     void warn_read(const checked::Step&, const checked::Expr& at, const checked::Expr& length);
     void warn_reads(const ChainScope&);
     void warn_prefetches(const checked::Block&);

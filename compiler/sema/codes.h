@@ -207,6 +207,7 @@ enum Code : int {
     request_never_fits = 413,
     request_no_end = 414,
     place_ignored = 415,
+    way_without_result = 416,
     // of the other areas
     internal = 606,
     program_too_large = 607,

@@ -68,6 +68,25 @@ void Checker::warn_unreached(const ChainScope& chain) {
     if (chain.ast->done && !reaches_done)
         warn(unreachable_code, chain.ast->done->span, "`done` never runs: every step goes on or ends the chain",
              "remove it, or let a step end without `goto`, `return` and `fail`");
+    warn_without_result(chain, runs);
+}
+
+// Where each step goes on to one other at most, nothing is left to read, and to give a result, behind one that does
+// not.
+void Checker::warn_without_result(const ChainScope& chain, const std::vector<bool>& runs) {
+    const checked::Chain& out = *chain.out;
+    if (out.returns.kind == checked::TypeKind::none || out.emits || out.done) return;
+    bool queues = false;
+    for (const checked::Step& step : out.steps)
+        each(StmtKind::next, step.body.block, [&](const Stmt& read) { queues |= !read.ends; });
+    if (queues) return;
+    for (std::uint32_t i = 0; i < runs.size(); i++) {
+        if (!runs[i] || chain.step_ends[i]) continue;
+        const ast::Name& name = chain.ast->steps[i].name;
+        warn(way_without_result, name.span,
+             "step `" + name.text + "` has a way to its end without a result: the chain then fails with `no_result`",
+             "end that way with `return`, `goto` or `fail`: `fail not_found`, say");
+    }
 }
 
 void Checker::warn_read(const checked::Step& step, const Expr& at, const Expr& length) {
