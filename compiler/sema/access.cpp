@@ -198,7 +198,14 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
         for (const auto& bit : base.facts->bits) names.emplace_back(bit.name);
         hint = suggestion(n.field.text, names, "its bit fields have other names");
     } else if (base.expr->type.kind == TypeKind::bytes || base.expr->type.kind == TypeKind::array) {
-        hint = suggestion(n.field.text, {"length"}, "it has `.length`, and methods such as `.count()`");
+        const bool takes_nothing =
+            n.field.text.contains("int_") || n.field.text == "decimal" || n.field.text == "count";
+        const bool is_bytes = base.expr->type.kind == TypeKind::bytes;
+        hint = has_method(base, n.field.text)
+                   ? "it is a method: write `." + n.field.text + (takes_nothing ? "()`" : "(…)`")
+                   : suggestion(n.field.text, {"length"},
+                                std::string("it has `.length`, and methods such as ") +
+                                    (is_bytes ? "`.uint_le()`" : "`.count()`"));
     } else if (base.expr->type.kind == TypeKind::integer) {
         hint = "to read a record at that offset of the block, write `.as(Record)." + n.field.text + "`";
     }

@@ -335,6 +335,7 @@ class Checker {
     Value as_pipeline(Value);
     Value text_match(Value, const ast::Call&, Span);
     Value unknown_method_of(const Value&, const ast::Call&);
+    static bool has_method(const Value&, const std::string& name);
     bool counted(const ast::Call&, std::size_t low, std::size_t high, const std::string& form);
     bool arguments(const ast::Call&, std::size_t low, std::size_t high, const std::string& form);
     Value element_of(const Value& array, std::uint32_t local, std::string_view name, Span);

@@ -403,6 +403,11 @@ Value Checker::split(Value data, const ast::Call& n, Span span) {
     return out;
 }
 
+bool Checker::has_method(const Value& v, const std::string& name) {
+    const auto& names = v.expr->type.kind == TypeKind::bytes ? kBytesMethods : kArrayMethods;
+    return std::ranges::find(names, name) != names.end();
+}
+
 Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
     const TypeKind kind = receiver.expr->type.kind;
     const auto& names = kind == TypeKind::integer ? kIntegerMethods

@@ -38,8 +38,10 @@ std::optional<Type> Checker::scalar_type(const ast::Name& name, const std::strin
     }
     if (Symbol* symbol = find(*env_.scope, name.text)) {
         symbol->used = true;
+        const bool is_file = symbol->kind == SymbolKind::files && env_.site == Site::signature && what == "a parameter";
         error(type_not_here, name.span, what + " cannot be `" + name.text + "`",
-              "use an integer such as u64, or bytes(max N)");
+              is_file ? "it is a class of files: write `file " + name.text + "`"
+                      : "use an integer such as u64, or bytes(max N)");
         return std::nullopt;
     }
     if (env_.scope->is_broken(name.text)) {

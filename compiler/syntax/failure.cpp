@@ -288,6 +288,32 @@ std::optional<std::string> foreign_sign(const Failure& f, const SyntaxToken& tok
     return "a name has the type of its value: `" + name + " = …`";
 }
 
+// What chains have, and functions do not.
+std::optional<std::string> as_of_chain(const Failure& f, const SyntaxToken& token) {
+    if (f.frames.empty() || f.frames.front().rule != P::RuleFnDecl) return std::nullopt;
+    if (token.type == P::COLON && f.expects(P::RPAREN))
+        return "the parameters of a function have no types: `fn name(a, b) = …`";
+    if (token.type == P::ARROW && f.expects(P::ASSIGN)) return "a function declares no result: `fn name(a, b) = …`";
+    return std::nullopt;
+}
+
+// `when … { } else { }`
+std::optional<std::string> else_of_when(const Failure& f, const Tokens& tokens) {
+    if (tokens[f.token].type != P::ELSE || f.token == 0 || tokens[f.token - 1].type != P::RBRACE) return std::nullopt;
+    std::size_t i = f.token - 1;
+    for (std::size_t open = 1; open > 0 && i > 0;) {
+        --i;
+        if (tokens[i].type == P::RBRACE) ++open;
+        if (tokens[i].type == P::LBRACE) --open;
+    }
+    while (i > 0 && tokens[i - 1].type != P::LBRACE && tokens[i - 1].type != P::RBRACE) {
+        if (tokens[--i].type == P::WHEN)
+            return "`when` has no `else`: write `found = true` in it, of a `var found = false` before it, and "
+                   "`if !found { … }` behind it";
+    }
+    return std::nullopt;
+}
+
 // Mistakes that have a better explanation than what would have fitted.
 std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens) {
     static const SyntaxToken none;
@@ -295,6 +321,8 @@ std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens)
     const SyntaxToken& before = f.token > 0 ? tokens[f.token - 1] : none;
     const SyntaxToken& next = f.token + 1 < tokens.size() ? tokens[f.token + 1] : none;
     if (auto sign = foreign_sign(f, token, before, next)) return sign;
+    if (auto chain = as_of_chain(f, token)) return chain;
+    if (auto when = else_of_when(f, tokens)) return when;
     if (f.inside(P::RuleEndpoint) && (f.expects(P::VIA) || before.type == P::VIA))
         return "an endpoint names its engine: `via auto`, `user`, `kernel` or, of udp, `xdp`";
     if (before.text == "bytes" && f.expects(P::LPAREN))
@@ -329,6 +357,14 @@ bool names_part(const Failure& f, const Tokens& tokens) {
         case P::RuleTextDecl: return true;
         default: return false;
     }
+}
+
+// `in: u32le` or `when: u32le` behind a field: a name that would be what says more about that field.
+bool names_field(const Failure& f, const Tokens& tokens) {
+    if (tokens[f.token].type != P::COLON) return false;
+    return std::ranges::any_of(f.frames, [&](const Failure::Frame& frame) {
+        return frame.rule == P::RuleFieldMod && frame.start + 1 == f.token;
+    });
 }
 
 // `1.5`: what stands behind the dot of a member is a number.
@@ -390,6 +426,7 @@ void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& d
     if (swallows && (token.text.empty() || token.first_on_line)) return;
     if (report_declaration(f, tokens, diags) || report_fraction(f, tokens, diags)) return;
     if (names_part(f, tokens)) return report_reserved(token, diags);
+    if (names_field(f, tokens)) return report_reserved(tokens[f.token - 1], diags);
     Expectation wanted = expectation(f);
     const bool opened = f.token > 0 && tokens[f.token - 1].type == P::LPAREN;
     if (opened && wanted.what == "`,` or `)`") wanted = {"a value or `)`", "close the call, or write its arguments"};

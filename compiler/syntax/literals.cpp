@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "compiler/syntax/characters.h"
 #include "compiler/syntax/codes.h"
 
 namespace chainio::syntax {
@@ -104,6 +105,11 @@ ast::IntLit read_int(std::string_view text, Span span, diag::Diagnostics& diags)
         const UnitRow* row = nullptr;
         for (const UnitRow& each : units) row = each.suffix == digits.rest ? &each : row;
         if (row == nullptr) {
+            if (!std::ranges::all_of(digits.rest, is_word)) {  // of -D, where no scanner has looked at it
+                diags.report(code::bad_number, span, "`" + std::string(text) + "` is not a number",
+                             "give a number with an optional unit, and no expression: `4096`, `0x1f`, `4KiB`");
+                return literal;
+            }
             diags.report(code::unknown_unit, part(span, suffix_at, text.size()),
                          "`" + std::string(digits.rest) + "` is not a unit", unit_hint(digits.rest));
             return literal;
