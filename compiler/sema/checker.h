@@ -231,6 +231,7 @@ class Checker {
     void resolve_text(std::uint32_t index);
     void text_repeat_of(checked::TextItem&, checked::Type&, const ast::TextItem&);
     std::optional<std::uint32_t> text_named(const ast::Expr&);
+    void text_behind(const ast::TextItem& before, const ast::TextItem&);
     bool text_item(checked::TextRule&, const ast::TextItem&, std::set<std::string_view>& names);
 
     // ---- scopes (scope.cpp) ----

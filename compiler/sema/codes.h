@@ -95,6 +95,7 @@ enum Code : int {
     text_empty = 204,
     text_bound = 205,
     text_place = 206,
+    text_never = 207,
     // chains and statements
     missing_hops = 220,
     hops_range = 221,

@@ -1,4 +1,6 @@
 // Text rules: what a line of a text protocol looks like, and what of it is captured.
+#include <algorithm>
+
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -8,6 +10,46 @@ using checked::TextItem;
 using checked::Type;
 using checked::TypeKind;
 
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+bool is_capture(const ast::TextItem& item, std::string_view rule) {
+    return item.kind == ast::TextItem::Kind::capture && item.rule.text == rule;
+}
+
+// A capture that takes all the digits, or all up to a blank, that there are: the byte behind it is none of them.
+bool takes_digits(const ast::TextItem& item) { return is_capture(item, "int"); }
+bool runs_to_blank(const ast::TextItem& item) {
+    return is_capture(item, "word") && (item.separator.empty() || is_blank(item.separator.front()));
+}
+
+template <typename Test>
+bool begins_only(const ast::TextItem& item, const Test& test) {
+    const auto fits = [&](const std::string& text) { return !text.empty() && test(text.front()); };
+    if (item.kind == ast::TextItem::Kind::literal) return fits(item.literal);
+    return item.kind == ast::TextItem::Kind::choice && std::ranges::all_of(item.choices, fits);
+}
+
+}  // namespace
+
+// What can never stand behind the item before it, so that nothing matches the rule.
+void Checker::text_behind(const ast::TextItem& before, const ast::TextItem& item) {
+    const bool digits = takes_digits(before) && (is_capture(item, "int") || begins_only(item, is_digit));
+    const bool words = runs_to_blank(before) && (is_capture(item, "word") || is_capture(item, "int") ||
+                                                 begins_only(item, [](char c) { return !is_blank(c); }));
+    if (!digits && !words) return;
+    const std::string name = "`" + before.name.text + "`";
+    error(text_never, item.span,
+          "nothing matches this rule: " + name +
+              (digits ? " takes all digits, and this begins with one"
+                      : " runs to a blank or the end of the line, and this begins with neither"),
+          words && item.kind != ast::TextItem::Kind::capture ? "capture a `token`, which runs to the literal behind it"
+                                                             : "put a literal such as \" \" between the two",
+          {{before.span, name + " is captured here"}});
+}
+
 void Checker::resolve_text(std::uint32_t index) {
     const TextInfo& info = texts_[index];
     checked::TextRule& out = module_.texts[index];
@@ -16,6 +58,7 @@ void Checker::resolve_text(std::uint32_t index) {
     std::set<std::string_view> names;
     const ast::TextItem* open = nullptr;  // a token that the next literal must end
     const ast::TextItem* rest = nullptr;
+    const ast::TextItem* before = nullptr;
     for (const auto& item : info.rule->items) {
         if (rest) {
             error(text_after_rest, item.span, "nothing can follow `rest`, which takes the remainder", "put `rest` last",
@@ -27,8 +70,10 @@ void Checker::resolve_text(std::uint32_t index) {
                   "put a literal such as \" \" between the two",
                   {{open->span, "`" + open->name.text + "` runs to the next literal"}});
         }
-        open = item.kind == ast::TextItem::Kind::capture && item.rule.text == "token" ? &item : nullptr;
-        if (item.kind == ast::TextItem::Kind::capture && item.rule.text == "rest") rest = &item;
+        if (before) text_behind(*before, item);
+        before = &item;
+        open = is_capture(item, "token") ? &item : nullptr;
+        if (is_capture(item, "rest")) rest = &item;
         text_item(out, item, names);
     }
     if (open)
@@ -59,7 +104,12 @@ bool Checker::text_item(checked::TextRule& out, const ast::TextItem& n, std::set
     if (n.kind == ast::TextItem::Kind::choice) {
         item.kind = TextItem::Kind::choice;
         item.literals = n.choices;
+        std::set<std::string_view> seen;
         for (const auto& choice : n.choices) {
+            if (!seen.insert(choice).second)
+                error(duplicate_choice, n.span,
+                      "choice " + std::to_string(&choice - n.choices.data() + 1) + " is one that stands before it",
+                      "remove one of the two");
             if (choice.empty()) error(text_empty, n.span, "an empty choice matches everything", "remove it");
             string_fits(choice, n.span);
             type.max = std::max(type.max, static_cast<std::uint32_t>(choice.size()));
