@@ -69,7 +69,7 @@ def test_load(folder, artifacts):
         server.process.send_signal(signal.SIGHUP)
         until = time.monotonic() + 60
         while (stats := server.stats())["reloads"]["done"] <= number and time.monotonic() < until:
-            pass
+            time.sleep(0.002)
         while sum(client.answered for client in clients) == before and not any(c.wrong for c in clients) and time.monotonic() < until:
             time.sleep(0.001)
         if number == RELOADS // 4:
@@ -111,7 +111,7 @@ def answered_until_reloaded(server, sock, edition):
 
 def test_goes_on(folder, artifacts):
     """Requests are answered while the next edition's memory is taken, which is much here."""
-    server = Server(folder, "--memory", "512MiB")
+    server = Server(folder, "--memory", "256MiB")
     sock, before, now = server.connect(), "B", "A"
     for number in runs.tries():  # this script may not be run itself for as long as that takes
         before, now = now, before
