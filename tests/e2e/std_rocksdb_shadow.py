@@ -5,7 +5,7 @@ import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from chains import BUILD, Run, finish, skip  # noqa: E402
+from chains import BUILD, KEEP, Run, finish, skip  # noqa: E402
 from std_sstable import Table, hex_of, numbers  # noqa: E402
 
 SEED = 20271
@@ -66,7 +66,7 @@ def main():
     bad = run.folder / "bad.sst"
     bad.write_bytes(bytes(4096))
     run.same("no table", run.call("tail", {"table": bad}, {}, [{}])[0].outcome, "malformed")
-    if "rocksdb_table" in programs:
+    if "rocksdb_table" in programs and not KEEP:  # the calls above are those that are kept
         check_large(run)
     finish(run)
 

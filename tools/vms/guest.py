@@ -17,8 +17,13 @@ BOOTS = 3  # of a machine that is gone before the command is begun
 # One thread of QEMU runs the guest's processors in turns. With a thread for each, QEMU 7.2 may translate code in the moment in which another processor
 # patches it, and goes on with what stood there: the kernel dies of an int3, when it boots or whenever it switches something on.
 EMULATION = "-accel tcg,thread=single"
+# What costs emulation most, and no test looks at. With ERMS, memory is copied and cleared byte by byte, each of which is an instruction; a fifth level
+# of page tables is walked at each miss; mitigations are jumps that emulation cannot follow; and whose clock is an emulated device's has to ask that.
+CPU, KERNEL = "max,-erms,-la57", ("mitigations=off", "tsc=nowatchdog")
+COUNTED = "max", ()  # where instructions are what is measured, all is as a machine has it
 WATCHDOG = 60  # seconds, half of what counts as a soft lockup: an emulated processor on a busy machine does a twentieth of a real one's work
 DISK = 1 << 30  # bytes of each NVMe namespace; the files are sparse
+KEPT = (pathlib.Path("/usr"), ROOT)  # what programs are loaded from: the guest keeps what it has read of it
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -116,15 +121,22 @@ def wire():
     return " ".join(ends)
 
 
+def kept():
+    """The folders of KEPT, once more than as parts of the guest's root, of which it keeps nothing."""
+    return " ".join(f"-fsdev local,id=kept{number},path={folder},security_model=none,readonly=on,multidevs=remap "
+                    f"-device virtio-9p-pci,fsdev=kept{number},mount_tag=kept{number}" for number, folder in enumerate(KEPT))
+
+
 def boot_command(kernel, run, options, program, busybox):
+    cpu, words = COUNTED if options.icount else (CPU, KERNEL)
     disks = " ".join(f"-drive file={run}/{name},if=none,format=raw,cache=unsafe,id={name}" for name in ("raw", "ext4"))
     disks += " -device nvme,serial=chainio,id=nvme0 -device nvme-ns,drive=raw,nsid=1 -device nvme-ns,drive=ext4,nsid=2"
-    disks += f" {wire()}"
+    disks += f" {wire()} {kept()}"
     if options.icount:
         disks += " -icount shift=0"  # an instruction is a nanosecond of the guest's clock
     command = ["vng", "--run", kernel / "vmlinuz", "--disable-kvm", "--disable-microvm", "--force-9p", "--user", "root", "--verbose",
-               "--qemu", program, "--busybox", busybox, f"--qemu-opts={EMULATION} -cpu max {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
-               "--append", f"watchdog_thresh={WATCHDOG}", "--rwdir", str(run), "--cwd", "/", "--exec", shlex.join(["sh", f"{HERE}/guest.sh", str(run)])]
+               "--qemu", program, "--busybox", busybox, f"--qemu-opts={EMULATION} -cpu {cpu} {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
+               *(part for word in (f"watchdog_thresh={WATCHDOG}", *words) for part in ("--append", word)), "--rwdir", str(run), "--cwd", "/", "--exec", shlex.join(["sh", f"{HERE}/guest.sh", str(run), *map(str, KEPT)])]
     # The guest has a /tmp and a /run of its own: what lies there on the host is shown to it by name.
     for folder in (ROOT, kernel, *options.show):
         if folder.parts[1] in ("tmp", "run"):

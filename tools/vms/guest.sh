@@ -1,8 +1,16 @@
 #!/bin/sh
-# Runs in the guest as root, with the folder that it shares with the host as its argument: gives the disks their names, runs
-# the command there and leaves its exit code.
-run=$1
+# Runs in the guest as root, with the folder that it shares with the host and those whose files it keeps as its arguments: gives the
+# disks their names, runs the command there and leaves its exit code.
+run=$1 programs=$2 sources=$3
 {
+    # Of the root the guest keeps nothing that it has read: each start of a program would read it and its libraries anew.
+    kept=/run/kept
+    mkdir -p $kept/programs $kept/upper/lib/modules $kept/work
+    mount -t 9p -o ro,trans=virtio,version=9p2000.L,access=any,cache=loose,msize=512000 kept0 $kept/programs
+    ln -s "$(readlink -f "/lib/modules/$(uname -r)")" $kept/upper/lib/modules/
+    mount -t overlay -o xino=off,lowerdir=$kept/programs,upperdir=$kept/upper,workdir=$kept/work kept "$programs"
+    # Not above the folder that is shared, wherever the cache is.
+    case $run in "$sources"/*) ;; *) mount -t 9p -o ro,trans=virtio,version=9p2000.L,access=any,cache=loose,msize=512000 kept1 "$sources" ;; esac
     modprobe nvme
     modprobe null_blk nr_devices=1 gb=1 irqmode=0 completion_nsec=0
     modprobe ext4
