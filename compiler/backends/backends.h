@@ -57,7 +57,10 @@ struct VerifyResult {
     std::vector<VerifyFailure> failed;
 };
 VerifyResult verify(const std::vector<std::uint8_t>& artifact);
-// Likewise of a BPF object that is no artifact, as the runtime's own; sources are not named.
+// What the verifier said of a program in a log of statistics, which is what that level asks for; without its stack.
+inline constexpr std::uint32_t kLogStats = 4;
+VerifiedProgram verified_program(const std::string& name, const std::string& log);
+// Like verify(), of a BPF object that is no artifact, as the runtime's own; sources are not named.
 VerifyResult verify_object(const std::vector<std::uint8_t>& object);
 // What a log of the verifier complains of, in words; empty when it says nothing.
 std::string verifier_complaint(std::string_view log);

@@ -25,7 +25,7 @@
 namespace chainio::backends {
 namespace {
 
-constexpr std::uint32_t kLogTrace = 1, kLogStats = 4;
+constexpr std::uint32_t kLogTrace = 1;
 constexpr std::size_t kSmallLog = 64 * 1024, kBigLog = 32 * 1024 * 1024;
 
 bool has_capability(unsigned number) {
@@ -200,9 +200,8 @@ void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& 
                     const std::string& entry, VerifyResult& result) {
     const auto is_loaded = [&](const Attempt& made) {
         if (made.error != 0) return false;
-        result.loaded.push_back({name, number_after(made.log, "processed "), verified_stack(made, object, entry),
-                                 number_after(made.log, "peak_states "),
-                                 number_after(made.log, "max_states_per_insn ")});
+        result.loaded.push_back(verified_program(name, made.log));
+        result.loaded.back().stack = verified_stack(made, object, entry);
         return true;
     };
     const Attempt first = attempt(artifact, entry, kLogStats, kSmallLog);
@@ -224,6 +223,11 @@ void verify_program(const std::vector<std::uint8_t>& artifact, const BpfObject& 
 }
 
 }  // namespace
+
+VerifiedProgram verified_program(const std::string& name, const std::string& log) {
+    return {name, number_after(log, "processed "), 0, number_after(log, "peak_states "),
+            number_after(log, "max_states_per_insn ")};
+}
 
 std::string verifier_complaint(std::string_view log) {
     const std::vector<std::string_view> lines = lines_of(log);

@@ -12,6 +12,7 @@
 #include "compiler/backends/backends.h"
 #include "compiler/backends/bpf_object.h"
 #include "compiler/backends/elf_file.h"
+#include "compiler/backends/emit_probes.h"
 #include "compiler/ir/interpret.h"
 #include "compiler/ir/names.h"
 #include "tests/support/bpf_machine.h"
@@ -196,6 +197,21 @@ class Engines {
     std::vector<std::uint8_t> first_, input_, native_io_, machine_io_, block_, machine_block_;
 };
 
+// Those of which there is a log; whoever looks for others does not find them.
+std::vector<backends::VerifiedProgram> verified_programs(const ir::Module& module, const KernelBpf::Logs& logs) {
+    std::vector<backends::VerifiedProgram> found;
+    const auto add = [&](const std::string& name, const std::string& entry) {
+        const auto log = logs.find(entry);
+        if (log != logs.end() && log->second.front() != '\0')
+            found.push_back(backends::verified_program(name, log->second.data()));
+    };
+    for (std::size_t i = 0; i < module.programs.size(); i++)
+        if (module.programs[i].kind != ir::ProgramKind::handler)
+            add(module.programs[i].name, fmt::format("cio_run_{}", i));
+    for (const std::string& name : backends::probe_programs(module)) add(name, name);
+    return found;
+}
+
 }  // namespace
 
 std::uint64_t DifferentialReport::blocks() const {
@@ -224,9 +240,11 @@ std::expected<DifferentialReport, std::string> run_differential(const std::vecto
     DifferentialReport report;
     std::optional<KernelBpf> kernel;
     if (options.kernel) {
-        auto loaded = KernelBpf::load(artifact);
+        KernelBpf::Logs logs;
+        auto loaded = KernelBpf::load(artifact, options.verified ? &logs : nullptr);
         if (loaded) {
             kernel.emplace(std::move(*loaded));
+            report.verified = verified_programs(spec->module, logs);
         } else if (loaded.error().not_permitted) {
             report.kernel_skipped = loaded.error().why;
         } else {

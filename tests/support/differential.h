@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/backends/backends.h"
 #include "tests/support/cases.h"
 
 namespace chainio::tests {
@@ -18,6 +19,7 @@ struct DifferentialOptions {
     std::uint64_t seed = 1;
     std::string only;  // one program's name; empty: all
     bool kernel = true;
+    bool verified = false;  // report what the verifier said of each program, too
 };
 
 struct ProgramReport {
@@ -29,6 +31,7 @@ struct ProgramReport {
 
 struct DifferentialReport {
     std::vector<ProgramReport> programs;
+    std::vector<backends::VerifiedProgram> verified;
     std::string kernel_skipped;  // why the kernel did not take part; empty: it did
     std::uint64_t blocks() const;
     bool agreed() const;

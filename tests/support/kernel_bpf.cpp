@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "compiler/backends/backends.h"
 #include "compiler/backends/quiet_libbpf.h"
 
 namespace chainio::tests {
@@ -24,15 +25,28 @@ std::uint8_t* map_memory(bpf_object* object, const char* name, std::size_t& size
     return memory == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory);
 }
 
+constexpr std::size_t kLogSize = 64 * 1024;
+
+void have_counted(bpf_object* object, KernelBpf::Logs& logs) {
+    bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, object) {
+        std::vector<char>& log = logs[bpf_program__name(program)];
+        log.resize(kLogSize);
+        bpf_program__set_log_level(program, backends::kLogStats);
+        bpf_program__set_log_buf(program, log.data(), log.size());
+    }
+}
+
 }  // namespace
 
-std::expected<KernelBpf, KernelBpf::Refusal> KernelBpf::load(std::span<const std::uint8_t> artifact) {
+std::expected<KernelBpf, KernelBpf::Refusal> KernelBpf::load(std::span<const std::uint8_t> artifact, Logs* logs) {
     backends::QuietLibbpf quiet;
     KernelBpf kernel;
     kernel.object_ = bpf_object__open_mem(artifact.data(), artifact.size(), nullptr);
     if (kernel.object_ == nullptr)
         return std::unexpected(
             Refusal{false, fmt::format("libbpf does not open the artifact: {}", std::strerror(errno))});
+    if (logs != nullptr) have_counted(kernel.object_, *logs);
     if (int error = bpf_object__load(kernel.object_); error != 0) {
         if (error == -EPERM)
             return std::unexpected(

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <expected>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,7 +18,9 @@ class KernelBpf {
         bool not_permitted = false;  // a reason to skip; anything else is a defect
         std::string why;
     };
-    static std::expected<KernelBpf, Refusal> load(std::span<const std::uint8_t> artifact);
+    using Logs = std::map<std::string, std::vector<char>>;  // of each program, by its name in the object
+    // With `logs`, what the verifier counted of each program goes there.
+    static std::expected<KernelBpf, Refusal> load(std::span<const std::uint8_t> artifact, Logs* logs = nullptr);
     KernelBpf(KernelBpf&&) noexcept;
     KernelBpf& operator=(KernelBpf&&) = delete;
     ~KernelBpf();

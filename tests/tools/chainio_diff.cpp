@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "tests/support/differential.h"
+#include "tests/tools/verified.h"
 
 namespace {
 
@@ -95,6 +96,20 @@ void print_report(const DifferentialReport& report, double seconds) {
                static_cast<double>(report.blocks()) / std::max(seconds, 1e-9));
 }
 
+// Programs that do not load together are loaded one by one, to see which of them does not.
+void print_verified(const std::string& artifact, const DifferentialReport* report) {
+    using namespace chainio::backends;
+    VerifyResult result;
+    if (report == nullptr) {
+        result = verify(read_bytes(artifact));
+    } else {
+        result.loaded = report->verified;
+        result.permitted = report->kernel_skipped.empty();
+        result.why = report->kernel_skipped;
+    }
+    fmt::print("{}\n", line_of(described(artifact, result)));
+}
+
 int run(int argc, char** argv) {
     std::string artifact;
     std::vector<std::string> pages, values, bytes;
@@ -111,6 +126,7 @@ int run(int argc, char** argv) {
     app.add_option("--bytes", bytes, "NAME=HEX,HEX…: values for a parameter of bytes");
     app.add_flag("--no-kernel", no_kernel, "leave out BPF_PROG_TEST_RUN");
     app.add_flag("--quiet", quiet, "no progress");
+    app.add_flag("--verified", options.verified, "first a line of JSON: what the verifier said of each program");
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -133,6 +149,7 @@ int run(int argc, char** argv) {
                                        if (show) fmt::print(stderr, "\r\x1b[K{} {}/{}", program, done, of);
                                    });
     if (show) fmt::print(stderr, "\r\x1b[K");
+    if (options.verified) print_verified(artifact, report ? &*report : nullptr);
     if (!report) {
         fmt::print(stderr, "chainio-diff: {}: {}\n", artifact, report.error());
         return kSystem;

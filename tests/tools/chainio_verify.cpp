@@ -1,6 +1,6 @@
-// chainio-verify ARTIFACT… [--object OBJECT…]: loads every program of each artifact into this kernel's verifier, and
-// its loops as the kernel engine does, where the kernel has that interface; and those of the runtime's own objects. One
-// line of JSON a file.
+// chainio-verify [--loops] ARTIFACT… [--object OBJECT…]: loads every program of each artifact into this kernel's
+// verifier, and its loops as the kernel engine does, where the kernel has that interface; and those of the runtime's
+// own objects. One line of JSON a file. --loops: of artifacts the loops alone.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -12,11 +12,12 @@
 #include "compiler/backends/backends.h"
 #include "compiler/ir/kernel_handlers.h"
 #include "runtime/engine/kernel_server.h"
+#include "tests/tools/verified.h"
 
 namespace {
 
 using chainio::backends::VerifyResult;
-using Json = nlohmann::ordered_json;
+using chainio::tests::Json;
 
 constexpr int kRefused = 1, kUsage = 2, kSystem = 3, kNotPermitted = 4;
 
@@ -57,35 +58,26 @@ Json server_of(const std::vector<std::uint8_t>& bytes, const std::string& path, 
     return {{"loads", true}, {"processed", (*server)->instructions_processed()}};
 }
 
-Json described(const std::string& path, const VerifyResult& result) {
-    Json programs = Json::array();
-    for (const auto& p : result.loaded) {
-        programs.push_back({{"program", p.program},
-                            {"loads", true},
-                            {"processed", p.instructions_processed},
-                            {"peak_states", p.peak_states},
-                            {"most_states_per_instruction", p.most_states_per_instruction},
-                            {"stack", p.stack}});
-    }
-    for (const auto& p : result.failed)
-        programs.push_back({{"program", p.program}, {"loads", false}, {"message", p.message}});
-    return {{"artifact", path}, {"permitted", result.permitted}, {"why", result.why}, {"programs", programs}};
+enum class What { all, loops, object };
+
+VerifyResult verified(const std::vector<std::uint8_t>& bytes, What what) {
+    if (what == What::loops) return {};
+    return what == What::all ? chainio::backends::verify(bytes) : chainio::backends::verify_object(bytes);
 }
 
-int verify_one(const char* path, bool artifact) {
+int verify_one(const char* path, What what) {
     std::ifstream in(path, std::ios::binary);
     const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     if (!in || bytes.empty()) {
         fmt::print(stderr, "chainio-verify: {} cannot be read, or is empty\n", path);
         return kSystem;
     }
-    using namespace chainio::backends;
-    const VerifyResult result = artifact ? verify(bytes) : verify_object(bytes);
-    Json said = described(path, result);
+    const VerifyResult result = verified(bytes, what);
+    Json said = chainio::tests::described(path, result);
     bool refused = false;
-    said["loop"] = artifact ? loop_of(bytes, path, refused) : nullptr;
-    said["server"] = artifact ? server_of(bytes, path, refused) : nullptr;
-    fmt::print("{}\n", said.dump(-1, ' ', false, Json::error_handler_t::replace));
+    said["loop"] = what != What::object ? loop_of(bytes, path, refused) : nullptr;
+    said["server"] = what != What::object ? server_of(bytes, path, refused) : nullptr;
+    fmt::print("{}\n", chainio::tests::line_of(said));
     if (!result.permitted) return kNotPermitted;
     return result.failed.empty() && !refused ? 0 : kRefused;
 }
@@ -94,17 +86,20 @@ int verify_one(const char* path, bool artifact) {
 
 int main(int argc, char** argv) {
     if (argc < 2) {
-        std::fputs("chainio-verify: no artifact; usage: chainio-verify ARTIFACT… [--object OBJECT…]\n", stderr);
+        std::fputs("chainio-verify: no artifact; usage: chainio-verify [--loops] ARTIFACT… [--object OBJECT…]\n",
+                   stderr);
         return kUsage;
     }
     try {
         int worst = 0;
-        bool artifact = true;
+        What what = What::all;
         for (int i = 1; i < argc; i++) {
-            if (std::string_view(argv[i]) == "--object")
-                artifact = false;
+            if (std::string_view(argv[i]) == "--loops")
+                what = What::loops;
+            else if (std::string_view(argv[i]) == "--object")
+                what = What::object;
             else
-                worst = std::max(worst, verify_one(argv[i], artifact));
+                worst = std::max(worst, verify_one(argv[i], what));
         }
         return worst;
     } catch (const std::exception& error) {

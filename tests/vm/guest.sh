@@ -13,14 +13,16 @@ check() {
 }
 
 check release uname -r
-check verify "$build/bin/chainio-verify" "$folder"/*.bpf.o --object "$build/runtime/net/chainio_xdp.bpf.o"
+# Where programs are run afterwards, that is where they are loaded.
+[ "$how" = quick ] && programs= || programs=--loops
+check verify "$build/bin/chainio-verify" $programs "$folder"/*.bpf.o --object "$build/runtime/net/chainio_xdp.bpf.o"
 check system "$build/bin/chainio-runtime" --check-system
 # Whether the kernel's own types know the interface that chains inside the kernel are written for.
 check kernel-engine grep -qaF io_uring_bpf_ops /sys/kernel/btf/vmlinux
 [ "$how" != quick ] || exit 7 # a code of its own, which has to reach the caller
 for artifact in "$folder"/*.bpf.o; do
     name=${artifact##*/}
-    check "differential ${name%.bpf.o}" "$build/bin/chainio-diff" "$artifact" --blocks 10 --quiet
+    check "differential ${name%.bpf.o}" "$build/bin/chainio-diff" "$artifact" --blocks 10 --quiet --verified
 done
 # Two minutes and a half of emulation, so that in the short run one kernel does it: the one whose verifier refuses what older ones take.
 case $how-$(uname -r) in

@@ -164,12 +164,12 @@ def run_here(folder, how):
 
 
 def artifacts(checks):
-    """(spec, what chainio-verify said of it) from the check `verify`."""
-    said = checks["verify"].text if "verify" in checks else ""
-    for line in said.splitlines():
-        if line.startswith("{"):
-            artifact = json.loads(line)
-            yield spec_of(artifact["artifact"]), artifact
+    """(spec, what was said of it) from the check `verify`, and from those that load programs to run them."""
+    for check in checks.values():
+        for line in check.text.splitlines() if check.name.startswith(("verify", "differential")) else ():
+            if line.startswith("{"):
+                artifact = json.loads(line)
+                yield spec_of(artifact["artifact"]), artifact
 
 
 def loads(checks):
