@@ -183,6 +183,21 @@ def test_full_queue(folder):
         expect("it ends", server.ended(), 0)
 
 
+def test_watchdog(folder):
+    """A manager that ends who does not go on hears of a daemon that nobody asks anything."""
+    place, path = folder / "watchdog", folder / "watchdog-control"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(place))
+        manager.settimeout(60)
+        server = started.start([BUILD / "bin" / "chainio-runtime", "--spec", folder / "app.o", "--bind", "127.0.0.1", "--port", "lines=0", "--file", f"rows={folder / 'a.rows'}",
+                                "--socket", path, "--memory", "1MiB", "--in-flight", "8"], env=os.environ | {"NOTIFY_SOCKET": str(place), "WATCHDOG_USEC": "400000"},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        expect("it is ready", manager.recv(4096), lambda said: said.startswith(b"READY=1\n"))
+        expect("  and says again and again that it goes on", [manager.recv(4096) for _ in range(4)], [b"WATCHDOG=1"] * 4)
+        server.terminate()
+        expect("  and ends", server.wait(timeout=60), 0)
+
+
 def traced_calls(trace):
     return set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)[( ]", run_of(trace), flags=re.M)) - {"resumed"}
 
@@ -233,6 +248,7 @@ def main():
         test_installed(folder)
         test_drop_in(folder)
         test_full_queue(folder)
+        test_watchdog(folder)
         test_daemon(folder)
         if why := netns.why_not():
             print(f"skipped: an interface with what the drop-in gives: {why}")

@@ -48,7 +48,9 @@ bool Service::must_not_wait() const {
 int Service::next_timeout_ms() const {
     const int server = server_ != nullptr ? server_->next_timeout_ms() : -1;
     const int watch = watch_.empty() && before_ == nullptr && preparing_ == nullptr ? -1 : kLookMs;
-    return server < 0 || watch < 0 ? std::max(server, watch) : std::min(server, watch);
+    int next = manager_.next_ms(std::chrono::steady_clock::now());
+    for (const int each : {server, watch}) next = each < 0 || next < 0 ? std::max(each, next) : std::min(each, next);
+    return next;
 }
 
 // Once a second, and at the end: what was shed since the last time, and what the kernel had no room for.
@@ -149,6 +151,7 @@ std::expected<void, std::string> Service::run() {
         for (const auto& [key, client] : clients_) *ready = *ready || may_take_line(*client);
         if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
     }
+        manager_.go_on(std::chrono::steady_clock::now());
     manager_.tell("STOPPING=1");
     give_up_reloads();
     if (inside_ != nullptr) inside_->loop().drain();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,8 @@
 
 namespace chainio::runtime_tool {
 namespace {
+
+using namespace std::chrono_literals;
 
 class ServiceManager : public testing::Test {
   protected:
@@ -95,6 +98,69 @@ TEST_F(ServiceManager, IsForgottenWhereItIsGone) {
     heard_ = bound();
     manager.tell("STOPPING=1");
     EXPECT_EQ(next(), "STOPPING=1");
+}
+
+// Who is told of a watchdog as systemd tells it, by the time after which he is ended.
+class Watchdog : public ServiceManager {
+  protected:
+    void SetUp() override {
+        ServiceManager::SetUp();
+        setenv("WATCHDOG_USEC", "60000000", 1);
+        setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
+    }
+    void TearDown() override {
+        for (const char* name : {"WATCHDOG_USEC", "WATCHDOG_PID"}) unsetenv(name);
+        ServiceManager::TearDown();
+    }
+    const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(Watchdog, HearsTwiceInItsTime) {
+    Manager manager;
+    EXPECT_EQ(manager.next_ms(start_), 0);
+    manager.go_on(start_);
+    EXPECT_EQ(next(), "WATCHDOG=1");
+    EXPECT_EQ(manager.next_ms(start_), 30'000);
+    manager.go_on(start_ + 29'999ms);
+    EXPECT_EQ(next(), "");
+    EXPECT_EQ(manager.next_ms(start_ + 29'999ms), 1);
+    manager.go_on(start_ + 30s);
+    EXPECT_EQ(next(), "WATCHDOG=1");
+    EXPECT_EQ(manager.next_ms(start_ + 30s), 30'000);
+}
+
+TEST_F(Watchdog, IsThereWithoutANameOfAProcess) {
+    unsetenv("WATCHDOG_PID");
+    Manager manager;
+    manager.go_on(start_);
+    EXPECT_EQ(next(), "WATCHDOG=1");
+}
+
+TEST_F(Watchdog, OfAnotherProcessOrWithoutATimeIsNone) {
+    for (const char* time : {"60000000", "0", "-1", "soon"}) {
+        setenv("WATCHDOG_USEC", time, 1);
+        if (time[0] == '6') setenv("WATCHDOG_PID", "1", 1);
+        Manager manager;
+        manager.go_on(start_);
+        EXPECT_EQ(next(), "") << time;
+        EXPECT_EQ(manager.next_ms(start_), -1) << time;
+        setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
+    }
+}
+
+TEST_F(Watchdog, TakesNoStatesPlaceAndIsToldSoonWhereItHasNoRoom) {
+    Manager others, manager;
+    unsigned there = fill(others);
+    manager.tell("READY=1");
+    manager.go_on(start_);
+    EXPECT_TRUE(manager.keeps());
+    EXPECT_EQ(manager.next_ms(start_), 100);
+    while (there != 0 && next() == "others") there--;
+    ASSERT_EQ(there, 0u);
+    manager.tell_kept();
+    EXPECT_EQ(next(), "READY=1");
+    manager.go_on(start_ + 100ms);
+    EXPECT_EQ(next(), "WATCHDOG=1");
 }
 
 TEST(ServiceManagerOfNobody, IsToldNothing) {
