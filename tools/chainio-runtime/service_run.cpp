@@ -147,11 +147,11 @@ std::expected<void, std::string> Service::run() {
         reload_if_due();
         tell_overload(false);
         tell_news();
+        manager_.go_on(std::chrono::steady_clock::now());
         drop_finished();
         for (const auto& [key, client] : clients_) *ready = *ready || may_take_line(*client);
         if (auto waited = wait(*ready || must_not_wait() ? 0 : next_timeout_ms()); !waited) return waited;
     }
-        manager_.go_on(std::chrono::steady_clock::now());
     manager_.tell("STOPPING=1");
     give_up_reloads();
     if (inside_ != nullptr) inside_->loop().drain();
