@@ -4,7 +4,7 @@ import random
 from service_tree import Request, Service, reply_text
 from spec_expressions import arithmetic, constant, local
 from spec_generator import DEPTH, Statements, as_signed, braced
-from spec_shapes import LITERALS, RecordMaker, literal, random_item, random_record, random_rule
+from spec_shapes import LITERALS, RecordMaker, literal, may_follow, random_item, random_record, random_rule
 from spec_tree import Expr, Item, Record, Stmt, TextRule
 
 FORMS = ["dec", "dec", "hex", "u8", "u16le", "u16be", "u32le", "u32be", "u64le", "u64be"]
@@ -78,8 +78,12 @@ def request_rule(rng, name, prefix):
             text = rng.choice(list(LITERALS))
             items.append(literal(text))
             continue
-        kind = rng.choice(["int", "word", "choice", "token", "several", "several"] + (["literal"] * 2 if not before or before.kind != "literal" else []))
-        items.append(several(rng, f"{prefix}_{number}") if kind == "several" else random_item(rng, kind, f"{prefix}_{number}"))
+        while True:
+            kind = rng.choice(["int", "word", "choice", "token", "several", "several"] + (["literal"] * 2 if not before or before.kind != "literal" else []))
+            item = several(rng, f"{prefix}_{number}") if kind == "several" else random_item(rng, kind, f"{prefix}_{number}")
+            if not before or may_follow(before, item):
+                break
+        items.append(item)
     needs_end = items[-1].kind == "token" or items[-1].of == "token"
     if not needs_end and rng.random() < 0.2:
         if rng.random() < 0.5:
@@ -89,8 +93,9 @@ def request_rule(rng, name, prefix):
             return TextRule(name, tuple(items)), b"\n"
     if items[-1].kind == "literal":
         items.pop()
-    text, end = rng.choice(list(ENDS.items()))
-    return TextRule(name, (*items, Item("literal", text, words=(end,)))), end
+    ends = [Item("literal", text, words=(end,)) for text, end in ENDS.items()]
+    last = rng.choice([end for end in ends if not items or may_follow(items[-1], end)])
+    return TextRule(name, (*items, last)), last.words[0]
 
 
 class Handlers(Statements):

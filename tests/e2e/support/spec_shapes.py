@@ -138,13 +138,29 @@ def random_item(rng, kind, name):
     return Item(kind, f"{name}: {kind}(max {limit})", name, limit)
 
 
+def may_follow(before, item):
+    """Whether something can match both: what cannot is refused (CH0207)."""
+    first, second = before.of or before.kind, item.of or item.kind
+    begins = [word[:1] for word in item.words]
+    if first == "int":
+        return second != "int" and not (begins and all(byte.isdigit() for byte in begins))
+    if first == "word" and before.separator[:1] in b" \t\r\n":
+        return second not in ("word", "int") and not (begins and all(byte not in b" \t\r\n" for byte in begins))
+    return True
+
+
 def random_rule(rng, name):
     """What a token ends at has to be a literal, and two of them are one."""
     items = []
     for number in range(rng.randrange(2, 6)):
-        before = items[-1].kind if items else ""
-        kind = "literal" if before == "token" else rng.choice(["int", "word", "choice", "token"] + (["literal"] if before != "literal" else []))
-        items.append(random_item(rng, kind, f"c{number}"))
+        before = items[-1] if items else None
+        while True:
+            kinds = ["int", "word", "choice", "token"] + (["literal"] if not before or before.kind != "literal" else [])
+            kind = "literal" if before and before.kind == "token" else rng.choice(kinds)
+            item = random_item(rng, kind, f"c{number}")
+            if not before or may_follow(before, item):
+                break
+        items.append(item)
     if items[-1].kind == "token":
         items.append(literal('"b"'))
     elif rng.random() < 0.2:
