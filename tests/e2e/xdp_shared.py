@@ -56,7 +56,6 @@ def prepare(folder):
 class Pair(netns.Pair):
     """Commands enter the network namespace only: `ip netns exec` hides /sys/fs/bpf from them."""
 
-
     hides = False
 
     def command(self, namespace, *words):
@@ -65,8 +64,10 @@ class Pair(netns.Pair):
     @contextlib.contextmanager
     def hidden(self):
         self.hides = True
-        yield
-        self.hides = False
+        try:
+            yield
+        finally:
+            self.hides = False
 
     def libxdp(self, *words):
         done = subprocess.run(self.command(self.there, sys.executable, LIBXDP, *words), capture_output=True, text=True, timeout=netns.PATIENCE)
@@ -81,6 +82,11 @@ class Pair(netns.Pair):
     def programs(self):
         """The names of those in the dispatcher; ours has two forms."""
         return [OURS if name in ("chainio_take", "chainio_hand") else name for name in self.libxdp("list", "vb")[1].split()]
+
+    def leave(self):
+        """What libxdp has pinned outlives the interface: a test that failed midway detaches it all."""
+        for name in self.libxdp("list", "vb")[1].split():
+            self.libxdp("detach", name, "vb")
 
     def attached(self):
         return self.link(self.there, "vb").get("xdp")
@@ -271,15 +277,16 @@ def run(folder, demanded):
             (ours / each.name).symlink_to(each)
         # A veth takes what its peer's program sends back where it has one itself.
         netns.ip("link", "set", "dev", "va", "xdp", "obj", folder / "pass.o", "sec", "xdp.frags", namespace=pair.here)
-        there = has_dispatcher(folder, pair)
-        if demanded:
-            expect("the kernel has a dispatcher", there, True)
-        tests = [test_beside, test_killed, test_without_memory, test_share] if there else [test_no_dispatcher]
         try:
+            there = has_dispatcher(folder, pair)
+            if demanded:
+                expect("the kernel has a dispatcher", there, True)
+            tests = [test_beside, test_killed, test_without_memory, test_share] if there else [test_no_dispatcher]
             for test in (*tests, test_without):
                 test(ours, pair)
         finally:
             Server.end_all()
+            pair.leave()
     print(f"{'with' if there else 'without'} a dispatcher")
     return runs.ended()
 
