@@ -55,8 +55,10 @@ def raised(call):
 
 
 def tool(name, *words, stdin=None, cwd=None):
-    """A run of one of our programs: its exit code, what it has printed, and what it has said."""
-    done = subprocess.run([BUILD / "bin" / name, *map(str, words)], input=stdin, cwd=cwd, capture_output=True, text=True, timeout=LONGEST)
+    """A run of one of our programs, with no compiled specs of others: its exit code, what it has printed, and what it has said."""
+    with tempfile.TemporaryDirectory(prefix="chainio-cache-") as cache:
+        done = subprocess.run([BUILD / "bin" / name, *map(str, words)], input=stdin, cwd=cwd, capture_output=True, text=True, timeout=LONGEST,
+                              env={**os.environ, "XDG_CACHE_HOME": cache})
     return done.returncode, done.stdout, done.stderr
 
 
