@@ -23,6 +23,7 @@ from runs import CHAINIO, expect
 
 SPEC = 'files notes = "*.note"\nchain ahead on read(notes) as r { prefetch r.file at r.offset + r.length for 4KiB }\n'
 CLEAR = b"\x1b[H\x1b[2J"
+LAST = "  notes .* [mun]?s"  # what the last line of a page is, where there is room for it
 PROGRAM = "f = open('a.note', 'rb', buffering=0); f.read(100); print('runs', flush=True); input()"
 
 
@@ -39,25 +40,25 @@ def fill(side):
     os.set_blocking(side, True)
 
 
-def next_pages(terminal, count):
-    """What stood before, and pages that came whole: nothing follows them for a while."""
+def next_pages(terminal, *lasts):
+    """What stood before, and as many pages as there are patterns: the last of them has come whole once it ends with a line of its own pattern."""
     data, end = b"", time.monotonic() + runs.LONGEST
+    whole = re.compile(rf"(\A|\n){lasts[-1]}\Z")
     while time.monotonic() < end:
-        enough = data.count(CLEAR) >= count
-        readable, _, _ = select.select([terminal], [], [], 0.5 if enough else 10)
-        if readable:
+        before, *pages = data.split(CLEAR)
+        pages = [page.decode(errors="replace") for page in pages]
+        if len(pages) > len(lasts) or len(pages) == len(lasts) and whole.search(pages[-1]):
+            return before, [page.split("\r\n") for page in pages]
+        if select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
             data += os.read(terminal, 1 << 16)
-        elif enough:
-            break
-    before, *pages = data.split(CLEAR)
-    return before, [page.decode().split("\r\n") for page in pages]
+    raise TimeoutError(f"no {len(lasts)} whole pages: {data}")
 
 
-def next_page(terminal):
+def next_page(terminal, last):
     """The lines of the page that comes next."""
-    before, pages = next_pages(terminal, 1)
+    before, pages = next_pages(terminal, last)
     expect("  the page takes the place of the one before", (len(pages), before), (1, b""))
-    return pages[-1] if pages else []
+    return pages[-1]
 
 
 @contextlib.contextmanager
@@ -96,12 +97,12 @@ def watching(run, full=False):
 
 def test_sizes(folder):
     with looked_at(folder) as run, watching(run) as (top, terminal):
-        whole = next_page(terminal)
+        whole = next_page(terminal, LAST)
         expect("the first page comes at once, and whole", (len(whole), whole[0].startswith(f"chainio run {run.pid}: 1 process")), (5, True))
-        for rows, columns, lines in ((24, 20, 5), (3, 20, 3), (1, 7, 1), (24, 200, 5)):
+        for rows, columns, lines, last in ((24, 20, 5, whole[4][:20]), (3, 20, 3, "(3 lines more)"), (1, 7, 1, whole[0][:7]), (24, 200, 5, whole[4])):
             resize(terminal, rows, columns)
             top.send_signal(signal.SIGWINCH)
-            got = next_page(terminal)
+            got = next_page(terminal, re.escape(last))
             expect(f"{columns} x {rows}", (len(got), max(map(len, got)) <= columns), (lines, True))
             expect("  the begin of its lines", [line for line, all_ in zip(got, whole) if not all_.startswith(line)], ["(3 lines more)"] if rows == 3 else [])
         top.send_signal(signal.SIGINT)
@@ -120,7 +121,7 @@ def test_sizes_amid_a_page(folder):
         netns.until("it waits for the terminal to have room", lambda: sleeps_hearing_of(top.pid, signal.SIGWINCH))
         resize(terminal, 24, 20)
         top.send_signal(signal.SIGWINCH)
-        filler, pages = next_pages(terminal, 2)
+        filler, pages = next_pages(terminal, LAST, "  notes.{13}")
         expect("a page in the size before, and one in the new size", (set(filler), [(len(page), max(map(len, page)) <= 20) for page in pages]),
                (set(b"-"), [(5, False), (5, True)]))
 
@@ -130,8 +131,8 @@ def test_end(folder):
     with contextlib.ExitStack() as ends:
         with looked_at(folder) as run:
             top, terminal = ends.enter_context(watching(run))
-            next_page(terminal)
-        filler, pages = next_pages(terminal, 1)
+            next_page(terminal, LAST)
+        filler, pages = next_pages(terminal, "the run has ended\r\n")
         expect("a last page, as soon as the run has ended", (filler, [page[-2:] for page in pages]), (b"", [["the run has ended", ""]]))
         expect("  which is the end of it", top.wait(timeout=runs.LONGEST), 0)
 
