@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """sqlite3, unmodified, on a database that is not in memory: the same answers with and without shadow chains, and reads that hit."""
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs
 from orders import CUSTOMERS, make
-from runs import chain, drop_from_memory, expect
+from runs import BUILD, ROOT, chain, drop_from_memory, expect
 
 RANGE = "SELECT id, customer, item FROM orders INDEXED BY orders_by_customer WHERE customer BETWEEN 700 AND 719"
 SCAN = "SELECT count(*), sum(length(item)) FROM orders NOT INDEXED"
@@ -39,6 +41,35 @@ def cold(folder, db, options, query, of=None, enough=lambda figures: True):
         if of is None or enough(chain(summary, of)):
             break
     return summary
+
+
+def commands_below(page, heading):
+    """The first block of commands behind a heading."""
+    return re.search(rf"^## {heading}$.*?^```(?:sh)?$(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)[1]
+
+
+def follow_page(folder, page, heading, database, answers):
+    """The commands of a page with fewer rows, on files of our own, give each answer as sqlite3 does alone."""
+    print(f"the commands of {page}, {heading}")
+    commands = commands_below(page, heading)
+    expect("  they are what this replaces a part of", (database in commands, " 3000000 " in commands, commands.count("forget.py")), (True, True, answers))
+    place = folder.path / "page.db"
+    commands = commands.replace(database, str(place)).replace(" 3000000 ", " 200000 ")
+    done = subprocess.run(["bash", "-ec", commands], cwd=(ROOT / page).parent if "README" in page else ROOT, capture_output=True, text=True, timeout=runs.LONGEST,
+                          env={**folder.environment, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"})
+    expect("  exit code", (done.returncode, done.stderr if done.returncode else ""), (0, ""))
+    expect("  the summary", done.stderr, lambda text: "chainio: sqlite3 ended with 0 " in text and "\n  follow_index " in text)
+    query = "SELECT count(*), sum(length(item)) FROM orders WHERE customer BETWEEN 700 AND 719"
+    wanted = subprocess.run(["sqlite3", place, query], capture_output=True, check=True, text=True, timeout=runs.LONGEST).stdout
+    expect("  its answers", (done.stdout, wanted.split("|")[0]), (wanted * answers, "200"))
+    # The kernel keeps what it has at work, so that it may have to be asked again.
+    with place.open("rb") as file:
+        for _ in runs.tries():
+            subprocess.run([sys.executable, ROOT / "examples" / "sqlite" / "forget.py", place], check=True, timeout=runs.LONGEST)
+            if not runs.is_in_memory(file.fileno()):
+                break
+        expect("  forget.py takes the file out of memory", runs.is_in_memory(file.fileno()), False)
+    place.unlink()
 
 
 def main():
@@ -77,6 +108,8 @@ def main():
         subprocess.run(["sqlite3", several, "PRAGMA page_size=16384; VACUUM"], check=True, timeout=runs.LONGEST)
         summary = cold(folder, several, ["--spec", "std/sqlite.chain"], COPIES, "follow_index", lambda c: c["walks"] > 500 and c["hits"] > 50)
         expect("  rows were read ahead, and hit", chain(summary, "follow_index"), lambda c: c["walks"] > 500 and c["hits"] > 50 and c["failed"] == 0)
+        follow_page(folder, "docs/run.md", "Three minutes to a faster sqlite3", "/tmp/orders.db", 2)
+        follow_page(folder, "examples/sqlite/README.md", "Beside the sqlite3 program", "big.db", 1)
         print("full scan")
         summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", "SCANS=1"], SCAN, "scan_table", lambda c: c["hits"] > 100)
         expect("  leaves were read ahead and hit", chain(summary, "scan_table"), lambda c: c["hits"] > 100)
