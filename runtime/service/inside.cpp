@@ -11,17 +11,10 @@
 namespace chainio::service {
 namespace {
 
-// Connections have what the socket has that they come by: a peer that is gone without a word is noticed within some
-// minutes, and what a peer does not acknowledge within the time limit is dropped, so that memory that is sent without a
-// copy is let go.
-void keep_alive(int fd, std::uint64_t timeout_ns) {
-    const int on = 1, idle = 60, between = 10, probes = 3;
+// What a peer does not acknowledge within the time limit is dropped, so that memory that is sent without a copy is let
+// go.
+void limit_waiting(int fd, std::uint64_t timeout_ns) {
     const auto patience = static_cast<unsigned>(timeout_ns / 1'000'000);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
 }
 
@@ -52,7 +45,9 @@ std::expected<std::unique_ptr<Inside>, std::string> Inside::create(
         auto bound = listen_at(options.address, port, true);
         if (!bound) return failed(bound.error());
         inside->sockets_.push_back(bound->fd);
-        keep_alive(bound->fd, options.timeout_ns);
+        // Connections have what the socket has that they come by.
+        keep_alive(bound->fd);
+        limit_waiting(bound->fd, options.timeout_ns);
         inside->listening_.push_back({each.service, true, bound->port, bound->address});
         listeners.push_back({each.service, bound->fd});
     }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -140,6 +141,15 @@ std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint
     if (!tcp) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
     return Bound{fd, port_of(fd), text,
                  six ? reinterpret_cast<const sockaddr_in6&>(address->storage).sin6_scope_id : 0};
+}
+
+void keep_alive(int fd) {
+    const int on = 1, idle = 60, between = 10, probes = 3;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 // A filter that keeps no byte of any.

@@ -21,6 +21,10 @@ std::string wrong_address(const std::string& address);
 // the caller's to close.
 std::expected<Bound, std::string> listen_at(const std::string& address, std::uint16_t port, bool tcp);
 
+// A peer of this connection, or of one that comes by this socket, that is gone without a word is noticed within a
+// minute and a half. What is sent leaves at once.
+void keep_alive(int fd);
+
 // Nothing more comes to a socket of datagrams from here on, as far as the kernel does that; what it holds stays.
 void take_no_more(int fd);
 

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +11,7 @@
 
 #include "runtime/net/clock.h"
 #include "runtime/net/shortage.h"
+#include "runtime/service/listen.h"
 
 namespace chainio::service {
 namespace {
@@ -24,16 +22,6 @@ constexpr std::uint64_t kShortage = 100'000'000;  // ns, until it may be over
 // A displaced connection has its place until its receive has ended, with the ring's next turn, and all of them may give
 // way at once.
 std::size_t places_for(const ServerOptions& options) { return 2 * std::size_t{options.connections}; }
-
-// A peer that is gone without a word is noticed within some minutes.
-void keep_alive(int fd) {
-    const int on = 1, idle = 60, between = 10, probes = 3;
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
 
 }  // namespace
 

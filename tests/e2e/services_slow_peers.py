@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Clients that take long replies slowly, or send far ahead, hold up nobody else: neither other clients' requests, nor reloads for longer than `--timeout`."""
+"""Clients that take long replies slowly, or send far ahead, hold up nobody else: neither other clients' requests, nor reloads for longer than `--timeout`.
+Those that have gone without a word are noticed."""
 import json
 import pathlib
 import signal
@@ -12,6 +13,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import daemon  # noqa: E402
 import fuse_file  # noqa: E402
+import sockmap  # noqa: E402
 from daemon import LONG, ROWS, Server, answer, compiled, receive, row, write_rows  # noqa: E402
 import runs  # noqa: E402
 from netns import until  # noqa: E402
@@ -237,6 +239,18 @@ def test_turns(folder):
     expect("ends", server.stop(), 0)
 
 
+def test_silent(folder):
+    """As of a machine that has lost its power: nothing but the kernel's own questions says so."""
+    server = Server(folder)
+    with server.connect() as client:
+        server.wait_for("the connection is there", lambda stats: stats["services"][0]["connections"] == 1)
+        with socket.socket(fileno=sockmap.daemons_end(server, client)) as end:
+            expect("the kernel asks whether a silent client is there", end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1)
+            idle, between, probes = (end.getsockopt(socket.IPPROTO_TCP, name) for name in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT))
+            expect("  and is without an answer within two minutes", idle + between * probes, lambda seconds: 0 < seconds <= 120)
+    expect("ends", server.stop(), 0)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -248,6 +262,7 @@ def main():
         test_reload_of_full(folder)
         test_sent_ahead(folder)
         test_turns(folder)
+        test_silent(folder)
         daemon.SPEC = LARGE_SPEC
         (folder / "app.o").write_bytes(compiled(folder, "A"))
         test_memory(folder)

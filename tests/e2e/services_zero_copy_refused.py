@@ -122,12 +122,6 @@ def without_memory(folder, in_time):
     return True
 
 
-def daemons_end(server, client):
-    """A descriptor of ours of the daemon's end of a connection."""
-    ours = f":{client.getsockname()[1]:04X}"
-    return sockmap.socket_of(server.process.pid, lambda words: words[2].endswith(ours) and words[1].endswith(f":{server.port:04X}"))
-
-
 def test_socket(folder):
     """One whose kind of sending was changed, as for a map of sockets, cannot; the others can."""
     try:
@@ -137,7 +131,7 @@ def test_socket(folder):
     server = Server(folder)
     with server.connect() as first, server.connect() as second:
         expect("a reply, so that the connection is there", asked(first, 1, 0), True)
-        taken = daemons_end(server, first)
+        taken = sockmap.daemons_end(server, first)
         sockmap.put(sockets, taken)
         expect("a socket that does not send without a copy: replies", [asked(first, n) for n in range(3)], [True] * 3)
         expect("  it is asked once", sends(server), (0, 1))

@@ -1,4 +1,4 @@
-"""A map of sockets, which changes how those in it send, and sockets of another process to be put there."""
+"""Sockets of another process, and a map of sockets, which changes how those in it send."""
 import ctypes
 import os
 import pathlib
@@ -37,3 +37,9 @@ def socket_of(process, wanted):
     inode = next(words[9] for words in table if wanted(words))
     number = next(int(fd.name) for fd in pathlib.Path(f"/proc/{process}/fd").iterdir() if os.readlink(fd) == f"socket:[{inode}]")
     return system_call(PIDFD_GETFD, os.pidfd_open(process), number, 0)
+
+
+def daemons_end(server, client):
+    """A descriptor of ours of the daemon's end of a connection."""
+    ours = f":{client.getsockname()[1]:04X}"
+    return socket_of(server.process.pid, lambda words: words[2].endswith(ours) and words[1].endswith(f":{server.port:04X}"))
