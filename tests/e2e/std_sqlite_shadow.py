@@ -68,7 +68,7 @@ def make_small(path, page_size):
 
 def events(run, path, cases):
     """What follow_index asks for at reads of (what, offset, length, the place's mark)."""
-    text = f"spec: std/sqlite_shadow.chain\nfiles: {{ db: {path} }}\ncases:\n"
+    text = f"spec: {run.artifact}\nfiles: {{ db: {path} }}\ncases:\n"
     for what, at, length, mark, count in cases:
         text += (f"  - {{ name: {what}, chain: follow_index, event: {{ file: db, at: {at}, for: {length}, mark: {mark} }},"
                  f" expect: {{ prefetch_count: {count} }} }}\n")
