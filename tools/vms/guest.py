@@ -136,7 +136,9 @@ def boot_command(kernel, run, options, program, busybox):
         disks += " -icount shift=0"  # an instruction is a nanosecond of the guest's clock
     command = ["vng", "--run", kernel / "vmlinuz", "--disable-kvm", "--disable-microvm", "--force-9p", "--user", "root", "--verbose",
                "--qemu", program, "--busybox", busybox, f"--qemu-opts={EMULATION} -cpu {cpu} {disks}", "--cpus", str(options.cpus), "--memory", options.memory,
-               *(part for word in (f"watchdog_thresh={WATCHDOG}", *words) for part in ("--append", word)), "--rwdir", str(run), "--cwd", "/", "--exec", shlex.join(["sh", f"{HERE}/guest.sh", str(run), *map(str, KEPT)])]
+               "--rwdir", str(run), "--cwd", "/", "--exec", shlex.join(["sh", f"{HERE}/guest.sh", str(run), *map(str, KEPT)])]
+    for word in (f"watchdog_thresh={WATCHDOG}", *words):
+        command += ["--append", word]
     # The guest has a /tmp and a /run of its own: what lies there on the host is shown to it by name.
     for folder in (ROOT, kernel, *options.show):
         if folder.parts[1] in ("tmp", "run"):
