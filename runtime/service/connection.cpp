@@ -16,15 +16,21 @@ std::size_t Input::add(std::span<const std::uint8_t> bytes) {
     const std::size_t skipped = std::min<std::uint64_t>(bytes.size(), skips_);
     skips_ -= skipped;
     bytes = bytes.subspan(skipped);
-    if (bytes.size() > size_ - end_) move_to_front();
+    if (bytes.size() > size_ - end_ && pays_to_move()) move_to_front();
     const std::size_t length = std::min(bytes.size(), size_ - end_);
     if (length != 0) std::memcpy(memory_ + end_, bytes.data(), length);
     end_ += length;
     return skipped + length;
 }
 
-std::span<std::uint8_t> Input::lend() {
+bool Input::make_room() {
+    if (begin_ == 0 || end_ != size_ || pinned_) return false;
     move_to_front();
+    return true;
+}
+
+std::span<std::uint8_t> Input::lend() {
+    if (pays_to_move()) move_to_front();
     lent_ = end_ != size_;
     return {memory_ + end_, size_ - end_};
 }

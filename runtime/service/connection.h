@@ -21,8 +21,12 @@ class Input {
     Input(std::uint8_t* memory, std::size_t size) : memory_(memory), size_(size) {}
     std::size_t room() const { return size_ - (end_ - begin_); }
     std::size_t held() const { return end_ - begin_; }
-    // Takes as many bytes as there is room for, those that are skipped included, and says how many.
+    // Takes as many bytes as there is room for behind those that are held, those that are skipped included, and says
+    // how many. It moves these to the front when that pays.
     std::size_t add(std::span<const std::uint8_t> bytes);
+    // Whether there is room behind those that are held now and there was none: the first request is not whole, and the
+    // rest of it is to come.
+    bool make_room();
     // Room for bytes that are received right there; it stays where it is until received() says how many were.
     std::span<std::uint8_t> lend();
     void received(std::size_t length);
@@ -43,7 +47,10 @@ class Input {
 
   private:
     void move_to_front();
+    // Who sends ahead more than there is room for would otherwise have all of it moved with each request that ends.
+    bool pays_to_move() const { return held() <= begin_ || held() <= kFewBytes; }
 
+    static constexpr std::size_t kFewBytes = 4096;
     std::uint8_t* memory_;
     std::size_t size_, begin_ = 0, end_ = 0, looked_ = 0;
     std::uint64_t skips_ = 0;  // none of the bytes that are held

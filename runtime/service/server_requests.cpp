@@ -70,6 +70,10 @@ void Server::look_for_request(std::uint32_t index) {
     const ir::Framing& framing = service_of(connection).tcp_framing;
     const Request fields = connection.generation->requests.fields_of(framing, connection.input.bytes());
     const Request request = connection.input.first(fields, framing.end, options_.request_bytes);
+    if (request.cut == Cut::more && connection.input.make_room()) {
+        fill_input(connection);
+        return look_for_request(index);
+    }
     if (connection.time_begins()) connection.request_deadline_ns = 0;
     if (request.cut == Cut::more) {
         const bool begun = connection.input.held() != 0, skips = connection.input.skips() != 0;

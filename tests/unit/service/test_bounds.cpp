@@ -102,6 +102,44 @@ TEST(Input, ARequestThatRunsStaysWhereItIs) {
     EXPECT_EQ(text(input.bytes()), "3456789");
 }
 
+// Each byte that is taken has one moved at most, however little room a request leaves when it ends.
+TEST(Input, WhatIsSentAheadIsNotMovedWithEachRequest) {
+    std::vector<std::uint8_t> memory(std::size_t{64} << 10);
+    Input input(memory.data(), memory.size());
+    const std::string request = "abc\n";
+    std::size_t moved = 0, taken = 0;
+    for (std::size_t at = 0; taken < 10 * memory.size();) {
+        const std::uint8_t* before = input.bytes().data();
+        const std::size_t held = input.held();
+        while (input.add(bytes(request.substr(at))) == request.size() - at) at = 0;
+        at = (taken + input.held()) % request.size();
+        if (input.bytes().data() != before) moved += held;
+        ASSERT_EQ(text(input.bytes().first(request.size())), request);
+        input.take(request.size());
+        taken += request.size();
+    }
+    EXPECT_GT(moved, 0u);
+    EXPECT_LE(moved, taken);
+}
+
+TEST(Input, ARequestThatReachesTheEndHasRoomForItsRest) {
+    std::vector<std::uint8_t> memory(std::size_t{64} << 10);
+    Input input(memory.data(), memory.size());
+    EXPECT_FALSE(input.make_room());
+    input.add(bytes("short\n" + std::string(memory.size() - 6, 'x')));
+    EXPECT_FALSE(input.make_room()) << "there is none";
+    input.take(6);
+    EXPECT_EQ(input.add(bytes("rest\n")), 0u) << "it would not pay";
+    EXPECT_TRUE(input.lend().empty());
+    input.pin(true);
+    EXPECT_FALSE(input.make_room()) << "a request that runs stays where it is";
+    input.pin(false);
+    EXPECT_TRUE(input.make_room());
+    EXPECT_FALSE(input.make_room()) << "there is some already";
+    EXPECT_EQ(input.add(bytes("rest\n")), 5u);
+    EXPECT_TRUE(text(input.bytes()).ends_with("xxrest\n"));
+}
+
 TEST(Input, BytesAreReceivedWhereTheRoomWas) {
     std::vector<std::uint8_t> memory(8);
     Input input(memory.data(), memory.size());
