@@ -299,9 +299,10 @@ bool Server::stays_quiet(std::uint32_t index, bool amid_request) {
 void Server::give_up_late() {
     if (!is_due(last_look_ns_, kTickMs)) return;
     const std::uint64_t now = now_ns();
-    for (std::uint32_t i = 0; i < connections_.size(); i++) {
+    for (std::uint32_t i = 0, left = used_; left != 0; i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
+        left--;
         // Who has not got the last replies yet has the time for taking them, not that for closing.
         const bool taking = connection.output.kept() != 0;
         const bool untaken = !connection.broken && takes_nothing(connection, now);

@@ -127,7 +127,10 @@ bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
 // leaves its own to them, now and each time that it waits again.
 void Server::take_places_of_slow() {
     if ((waiting_.empty() && !any_short()) || !is_due(places_looked_ns_, kEndingTickMs)) return;
-    for (Connection& connection : connections_) {
+    for (std::uint32_t i = 0, left = used_; left != 0; i++) {
+        Connection& connection = connections_[i];
+        if (!connection.used()) continue;
+        left--;
         if (!connection.blocked || connection.slow || connection.request == engine::kNoIndex) continue;
         if (!std::exchange(connection.was_blocked, true)) continue;
         connection.slow = true;
