@@ -92,6 +92,7 @@ struct Connection {
     bool dirty = false;        // to be looked at before the server waits
     bool no_buffer = false;    // the receive found no buffer; the next one goes without
     bool reset_peer = false;   // what the kernel kept for the peer was thrown away
+    bool gathering = false;    // it is among those whose replies wait for their next ones
     bool displaced = false;    // it was closed for another one, which has come already
     // The newer spec has no place for the connection: until then what its peer sends is answered under the one before.
     std::uint64_t parting_until_ns = 0;
@@ -100,6 +101,7 @@ struct Connection {
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
     std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
     std::uint64_t kept_deadline_ns = 0;  // the kernel is to let go of a frame by then, as the peer has what is in it
+    std::uint64_t gathering_ns = 0;      // since when replies that are whole wait for their next ones; 0: none do
     std::uint64_t plain_until_ns = 0;    // nothing is sent without a copy
     std::uint64_t acknowledged = 0;      // bytes that the peer had taken at the last look
     std::uint64_t skips_before = 0;      // that were to come when the time for them began

@@ -57,7 +57,7 @@ Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& opti
         }
     }
     for (auto* list : {&dirty_, &turn_}) list->reserve(places + datagrams_.size());
-    heard_of_.reserve(places);
+    for (auto* list : {&heard_of_, &gathering_}) list->reserve(places);
 }
 
 std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engine& engine, Files files,
@@ -146,7 +146,7 @@ bool Server::is_due(std::uint64_t& last_ns, int each_ms) {
     return true;
 }
 
-void Server::step() {
+void Server::step(std::uint64_t until_ns) {
     look_for_backlog();
     for (Generation* each : {now_.get(), before_.get()}) {
         if (each == nullptr) continue;
@@ -171,6 +171,7 @@ void Server::step() {
             start_waiting();
         }
         turn_.clear();
+        if (net::now_ns() >= until_ns) break;
     }
     take_places_of_slow();
     give_up_late();

@@ -40,6 +40,10 @@ struct ServerOptions {
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
     // Results of that many bytes and more leave a connection without a copy, where they do; 0: none.
     std::uint32_t zero_copy_bytes = 49152;
+    // How long replies of a connection wait for its next ones, at most and only while there is always something to do:
+    // so long for each connection of which some wait, as their sends take a part of that; and some times as long for
+    // what needs no chain.
+    std::uint64_t gather_ns = 50'000;
 };
 
 struct Listening {
@@ -83,11 +87,13 @@ class Server {
         if (used_ != 0) return kTickMs;
         return is_of_link() ? kLookAtBoundMs : -1;
     }
-    // Does what has come with the ring's last turn, and what can be done without waiting or asking the kernel.
-    void step();
-    // Has AF_XDP's replies leave; before each turn. The turn may then last that long at most, in milliseconds, or as
-    // long as may be: -1.
-    int flush();
+    // Does what has come with the ring's last turn, and what can be done without waiting or asking the kernel. When it
+    // is `until_ns` by the clock, what is left stays for the next step.
+    void step(std::uint64_t until_ns);
+    // Has replies leave, before each turn: AF_XDP's, and those that a connection's next ones were to leave with; of
+    // these only what has waited long where others have `more` to be done at once. The turn may then last that long at
+    // most, in milliseconds, or as long as may be: -1.
+    int flush(bool more);
     void completed(const engine::Engine& engine, const engine::Completion& completion);
 
     // From now on requests run with another engine, spec and files; what has begun ends as it began. Connections go
@@ -219,6 +225,8 @@ class Server {
 
     // server_sends.cpp
     void start_sending(std::uint32_t index, std::size_t limit);
+    bool gathers(std::uint32_t index);
+    void send_gathered(bool all);
     int buffer_for(Connection& connection, const Output::Piece& piece, std::uint64_t now);
     void was_sent(const NetEvent& event);
     void send_failed(Connection& connection, const NetEvent& event);
@@ -353,7 +361,7 @@ class Server {
     std::unique_ptr<Net> net_;
     engine::LazyMemory memory_;
     std::vector<Connection> connections_;
-    std::vector<std::uint32_t> free_, dirty_, turn_;
+    std::vector<std::uint32_t> free_, dirty_, turn_, gathering_;
     std::vector<std::uint32_t> heard_of_;                             // by connection: idle ones that kept their places
     std::vector<std::uint32_t> held_next_, held_from_, held_length_;  // by buffer
     std::vector<std::uint64_t> arrived_ns_;                           // by connection: its first request

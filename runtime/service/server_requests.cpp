@@ -33,7 +33,8 @@ void Server::settle(std::uint32_t index) {
     }
     // A reply goes out when it is whole, also while the next request runs, or when it waits for room or memory.
     const std::size_t ready = connection.blocked || connection.hungry ? SIZE_MAX : connection.output.of_whole();
-    if (connection.sending == 0 && !connection.output.empty() && ready != 0) start_sending(index, ready);
+    if (connection.sending == 0 && !connection.output.empty() && ready != 0 && !gathers(index))
+        start_sending(index, ready);
     if (connection.lingering && connection.at_end) return drop(index);
     if (connection.leaving && !connection.lingering && connection.request == engine::kNoIndex &&
         connection.sending == 0)

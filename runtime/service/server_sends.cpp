@@ -13,6 +13,8 @@
 namespace chainio::service {
 namespace {
 
+constexpr std::uint64_t kAtOnce = 4;             // times as long
+constexpr std::size_t kGathered = 16384;         // bytes, which are worth a send
 constexpr std::uint64_t kPlain = 1'000'000'000;  // ns, for which a kernel without memory is not asked again
 
 using net::now_ns;
@@ -31,6 +33,36 @@ void Server::start_sending(std::uint32_t index, std::size_t limit) {
     connection.sending = static_cast<std::uint16_t>(
         net_->send(index, connection.fd, std::span<const Outgoing>(outgoing).first(pieces.size())));
     connection.send_deadline_ns = now + options_.timeout_ns;
+    connection.gathering_ns = 0;
+}
+
+// Whether replies that are whole wait for those to the connection's next requests, which have come. A turn is short, so
+// that others need not wait for it; a send for each turn and connection would take more time than what they have asked.
+bool Server::gathers(std::uint32_t index) {
+    Connection& connection = connections_[index];
+    const bool answers = connection.request != engine::kNoIndex || connection.waiting;
+    const bool goes_on = answers || (connection.dirty && connection.input.held() != 0);
+    if (!goes_on || connection.blocked || connection.hungry || connection.leaving) return false;
+    if (connection.output.of_whole() >= kGathered) return false;
+    if (connection.gathering_ns == 0) connection.gathering_ns = now_ns();
+    if (!std::exchange(connection.gathering, true)) gathering_.push_back(index);
+    return true;
+}
+
+void Server::send_gathered(bool all) {
+    if (gathering_.empty()) return;
+    const std::uint64_t now = now_ns(), each = all ? 0 : options_.gather_ns * gathering_.size();
+    std::erase_if(gathering_, [&](std::uint32_t index) {
+        Connection& connection = connections_[index];
+        const bool waits = connection.used() && !connection.broken && connection.gathering_ns != 0 &&
+                           connection.output.of_whole() != 0;
+        // Of what needs no chain, the next reply is there with the next turn.
+        const bool at_once = connection.request == engine::kNoIndex && !connection.waiting;
+        if (waits && now - connection.gathering_ns < (at_once ? kAtOnce * each : each)) return false;
+        connection.gathering = false;
+        if (waits) start_sending(index, connection.output.of_whole());
+        return true;
+    });
 }
 
 // The registered buffer from which a piece is sent without a copy, or -1.

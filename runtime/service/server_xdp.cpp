@@ -357,7 +357,8 @@ void Server::take_frame(std::uint32_t number, const umem::Descriptor& frame) {
     begin_with(index, *interface.generation, service->second);
 }
 
-int Server::flush() {
+int Server::flush(bool more) {
+    send_gathered(!more);
     if (interfaces_.empty()) return -1;
     if (!feature_news_ && now_ns() - peers_looked_ns_ > kLookAtPeers) {
         peers_looked_ns_ = now_ns();

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What goes on while reads of the disk do not end, or chains go on for long: replies of a connection to the requests in front, and what the control
 socket is asked."""
+import contextlib
+import itertools
 import json
 import pathlib
 import select
@@ -16,9 +18,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import daemon  # noqa: E402
 import fuse_file  # noqa: E402
 import runs  # noqa: E402
-from daemon import ROWS, Server, answer, compiled, everything, receive, receive_line, row, write_rows  # noqa: E402
+from daemon import ROWS, Server, answer, compiled, everything, halted, receive, receive_line, row, write_rows  # noqa: E402
 from netns import until  # noqa: E402
-from runs import expect  # noqa: E402
+from runs import BUILD, expect  # noqa: E402
 from runtime_hostile import connected  # noqa: E402
 
 HELD = 100  # reads of this row, and of those behind it, wait
@@ -32,7 +34,24 @@ chain circle(rows: file rows) -> u8 hops 65536 {{
   }}
 }}
 service {service}""")
+AHEAD = """
+app ahead {}
+service ahead on tcp 7001 via uring {
+  text Line { all: rest(max 16) }
+  request { line: Line }
+  on request {
+    var sum = 0
+    for i in range(0, 1000) max 1000 { sum = ((sum ^ i) * 31 + request.line.all.length) & 0xffff }
+    reply sum:dec "\\n"
+  }
+}
+"""
+LINES = 200  # of the control socket, of which a turn has a few
 CONTENT = b"".join(row(n, ord("a")) for n in range(ROWS))
+
+
+class WithoutFile(daemon.Daemon):
+    FILE = None
 
 
 def call(number, id_):
@@ -102,6 +121,32 @@ def test_turns(folder):
             before += 1
         expect("lines that are done before the request that came with them", before, lambda count: 0 < count <= 64)
         expect("which is answered", receive_line(other), answer(b"one", 3))
+    expect("ends", server.stop(), 0)
+
+
+def test_turns_of_many(folder):
+    """Where very many requests have been sent ahead, a turn ends before all connections have had dozens of them: others come in between."""
+    clients, ahead = 400, 300
+    (folder / "ahead.chain").write_text(AHEAD)
+    subprocess.run([BUILD / "bin" / "chainc", folder / "ahead.chain", "-o", folder / "ahead.o"], check=True)
+    server = WithoutFile(folder / "ahead.o", "--bind", "127.0.0.1", "--port", "ahead=0")
+    counters = lambda stats: stats["services"][0]
+    with connected(server) as control, control.makefile() as answers, contextlib.ExitStack() as stack:
+        port = server.ports["ahead", "tcp"]
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+            sock.sendall(b"a\n")
+            reply = receive_line(sock)
+        socks = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(clients)]
+        until("all are accepted", lambda: counters(server.all_stats())["accepted"] == clients + 1)
+        with halted(server.process):
+            for sock in socks:
+                sock.sendall(b"a\n" * ahead)
+            control.sendall(b'{"op":"stats"}\n' * LINES)
+        done = [counters(json.loads(answers.readline())["stats"])["requests"] for _ in range(LINES)]
+        expect("requests of each that are done between two lines of the control socket", max(after - before for before, after in itertools.pairwise(done)) / clients,
+               lambda most: most < 16)
+        expect("  which are some", done[-1], lambda count: count > 1)
+        expect("all of them are answered", {receive(sock, len(reply) * ahead) for sock in socks}, {reply * ahead})
     expect("ends", server.stop(), 0)
 
 
@@ -257,6 +302,7 @@ def main():
             test_second_signal(folder)
             test_given_up(folder)
         test_turns(folder)
+        test_turns_of_many(folder)
         test_long_chains(folder)
     return runs.ended()
 

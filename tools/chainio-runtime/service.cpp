@@ -321,7 +321,7 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
         waits_->want(client->fd(), (read ? EPOLLIN : 0u) | (client->wants_write() ? EPOLLOUT : 0u),
                      key_of(Source::client, key));
     }
-    if (const int soon = server_ != nullptr ? server_->flush() : -1; soon >= 0)
+    if (const int soon = server_ != nullptr ? server_->flush(timeout_ms == 0) : -1; soon >= 0)
         timeout_ms = timeout_ms < 0 ? soon : std::min(timeout_ms, soon);
     if (!now_->short_calls.empty() || (before_ && !before_->short_calls.empty()))
         timeout_ms = timeout_ms < 0 ? kShortOfMemory.count() : std::min<int>(timeout_ms, kShortOfMemory.count());

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/net/clock.h"
 #include "tools/chainio-runtime/pieces.h"
 #include "tools/chainio-runtime/say.h"
 #include "tools/chainio-runtime/service.h"
@@ -15,9 +16,10 @@
 namespace chainio::runtime_tool {
 namespace {
 
-constexpr int kDrainMs = 5000;        // how long peers may take to read their last answers
-constexpr int kGivenUpMs = 1000;      // how long reads may take that nobody waits for
-constexpr unsigned kMostRounds = 64;  // until the kernel is asked again
+constexpr int kDrainMs = 5000;                // how long peers may take to read their last answers
+constexpr int kGivenUpMs = 1000;              // how long reads may take that nobody waits for
+constexpr unsigned kMostRounds = 64;          // until the kernel is asked again
+constexpr std::uint64_t kMostNs = 1'000'000;  // or for so long: clients may have sent thousands of requests ahead
 
 }  // namespace
 
@@ -112,8 +114,9 @@ void Service::tell_news() { say(news()); }
 std::expected<bool, std::string> Service::serve_what_came() {
     Pieces pieces(!options_.server.interfaces.empty());
     bool by_disk = false;  // some of it is, so that a piece is worth a call
+    const std::uint64_t until_ns = net::now_ns() + kMostNs;
     for (unsigned round = 0; round < kMostRounds; round++) {
-        if (server_ != nullptr) server_->step();
+        if (server_ != nullptr) server_->step(until_ns);
         by_disk = by_disk || (server_ != nullptr && reads() != 0);
         const unsigned piece = by_disk ? pieces.size(in_flight()) : UINT_MAX;
         auto collected = collect(piece);
@@ -121,6 +124,7 @@ std::expected<bool, std::string> Service::serve_what_came() {
         if (has_ready()) return true;
         // Another chain that a request has started begins to read with the next collect().
         if (*collected == 0 && (server_ == nullptr || !server_->has_work())) return false;
+        if (net::now_ns() >= until_ns) return true;
         if (!pieces.is_full(*collected, piece)) continue;
         if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
     }
@@ -129,7 +133,7 @@ std::expected<bool, std::string> Service::serve_what_came() {
 
 // Replies leave and reads begin that were made so far, and what has come meanwhile comes in; waits for nothing.
 std::expected<void, std::string> Service::hand_over() {
-    server_->flush();
+    server_->flush(false);
     const int turned = ring_->turn(0);
     if (turned >= 0) return {};
     return std::unexpected(std::string("io_uring_enter: ") + std::strerror(-turned));
