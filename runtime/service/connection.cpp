@@ -71,8 +71,10 @@ void Connection::reset(int descriptor) {
     Output kept_output = output;
     kept_input.clear();
     kept_output.clear();
+    const bool listed = gathering;
     *this = Connection(kept_input, kept_output);
     fd = descriptor;
+    gathering = listed;  // the list has its place once, whoever has that
 }
 
 }  // namespace chainio::service

@@ -300,7 +300,7 @@ bool Server::stays_quiet(std::uint32_t index, bool amid_request) {
 void Server::give_up_late() {
     if (!is_due(last_look_ns_, kTickMs)) return;
     const std::uint64_t now = now_ns();
-    for (std::uint32_t i = 0, left = used_; left != 0; i++) {
+    for (std::uint32_t i = 0, left = used_; left != 0 && i < connections_.size(); i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
         left--;

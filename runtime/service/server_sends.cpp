@@ -159,7 +159,7 @@ bool Server::takes_nothing(Connection& connection, std::uint64_t now) const {
 // leaves its own to them, now and each time that it waits again.
 void Server::take_places_of_slow() {
     if ((waiting_.empty() && !any_short()) || !is_due(places_looked_ns_, kEndingTickMs)) return;
-    for (std::uint32_t i = 0, left = used_; left != 0; i++) {
+    for (std::uint32_t i = 0, left = used_; left != 0 && i < connections_.size(); i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
         left--;

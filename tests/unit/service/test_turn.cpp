@@ -141,6 +141,17 @@ TEST_F(Turn, TheReplyToTheLastRequestThatHasComeWaitsForNothing) {
     EXPECT_EQ(what_came(clients_[0], 0), "ok\nok\n");
 }
 
+// The list of those that gather would else have the place twice, and more entries than there are places.
+TEST(Gathering, WhoeverHasAPlaceNextIsListedAlready) {
+    std::array<std::uint8_t, 16> input{}, output{};
+    Connection connection(Input(input.data(), input.size()), Output(output.data(), output.size()));
+    connection.gathering = true;
+    connection.gathering_ns = 1;
+    connection.reset(-1);
+    EXPECT_TRUE(connection.gathering);
+    EXPECT_EQ(connection.gathering_ns, 0u);
+}
+
 // Of a request that begins behind others and does not end where the room does, the rest comes in when they are done.
 TEST_F(Turn, ALongRequestBehindManyShortOnes) {
     serve(0);
