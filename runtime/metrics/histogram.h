@@ -18,6 +18,13 @@ class Histogram {
     std::uint64_t count() const { return count_; }
     std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
     std::uint64_t max() const { return max_; }
+    std::uint64_t sum() const { return sum_; }
+    // Of each bucket with records, in order: the largest value in it, and how many records it has.
+    template <class See>
+    void for_each_bucket(See see) const {
+        for (unsigned i = 0; i < kBuckets; i++)
+            if (counts_[i] != 0) see(bucket_end(i), counts_[i]);
+    }
     double mean() const { return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_); }
     // The value that `percent` (0 … 100) of all records do not exceed, rounded up to its bucket's end, at most max().
     std::uint64_t percentile(double percent) const;

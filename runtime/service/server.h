@@ -139,7 +139,9 @@ class Server {
     std::uint64_t interfaces_gone() const { return gone_; }
     // What became of interfaces since the last time, a sentence each.
     std::vector<std::string> take_news() { return std::exchange(news_, {}); }
+    // Requests that run, and those that wait for a place.
     unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
+    std::size_t waiting() const { return waiting_.size(); }
 
   private:
     static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100, kShortTickMs = 3;

@@ -130,6 +130,25 @@ def asked_in_heaps(server, numbers):
         return asked_whole(sock, b"".join(b"row %d\n" % n for n in numbers))
 
 
+def test_monitored(server):
+    """What a monitor sees: of latencies what came between two looks, and how busy the daemon is at this moment."""
+    before = server.stats()
+    asked_in_heaps(server, [n % ROWS for n in range(1000)])
+    after, whole = server.stats(), server.all_stats()
+    counts = {most: count for most, count in after["latencies_ns"]["up_to"]}
+    for most, count in before["latencies_ns"]["up_to"]:
+        counts[most] -= count
+    expect("latencies of what was asked meanwhile", sum(counts.values()), 1000)
+    expect("which the count says, too", after["latencies_ns"]["count"] - before["latencies_ns"]["count"], 1000)
+    spans = [most for most, count in after["latencies_ns"]["up_to"]]
+    expect("in order, up to the largest", spans == sorted(spans) and spans[-1] >= after["latencies_ns"]["max"], True)
+    expect("and their sum", after["latencies_ns"]["sum"] - before["latencies_ns"]["sum"], lambda ns: 0 < ns <= sum(most * count for most, count in counts.items()))
+    expect("nothing runs now, and nothing waits", (whole["requests_running"], whole["requests_waiting"]), (0, 0))
+    said = subprocess.run([BUILD / "bin" / "chainio-runtime", "--version"], capture_output=True, text=True, check=True).stdout
+    expect("its version", whole["version"], said.split()[-1])
+    expect("how long it runs", whole["up_seconds"], lambda seconds: 0 <= seconds < 86400)
+
+
 def test_binary(server):
     one = struct.pack(">H", 1000)
     expect("requests of fixed size", asked(server, struct.pack(">BIBI", 1, 7, 1, 9), "binary"), one + row(7) + one + row(9))
@@ -450,6 +469,7 @@ def main():
         test_refusals(folder)
         server = Server(folder, "--request-bytes", 4096)
         test_requests(server)
+        test_monitored(server)
         test_binary(server)
         expect("ends", server.stop(), 0)
         plain = Server(folder, "--no-ring")

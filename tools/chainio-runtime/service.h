@@ -168,6 +168,7 @@ class Service {
     bool files_owed_ = false;                 // that was tried in vain
     unsigned waiting_for_ = 0;                // the edition whose end the next reload waits for
     std::chrono::steady_clock::time_point wait_told_;  // when that is to be said
+    const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
     unsigned reloads_ = 0, refused_ = 0, for_files_ = 0;
     std::uint64_t leaked_ = 0;
     std::string last_;  // what came of the last reload

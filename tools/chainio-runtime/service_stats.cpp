@@ -1,4 +1,5 @@
 // What the control socket answers when it is asked for counters.
+#include <chrono>
 #include <concepts>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -81,6 +82,13 @@ std::uint64_t ended(const Counters& of) {
     return of.answered + of.malformed + of.failed;
 }
 
+// All of them since the start, so that what came between two looks is the difference of these.
+nlohmann::ordered_json latencies_json(const metrics::Histogram& of) {
+    auto buckets = nlohmann::ordered_json::array();
+    of.for_each_bucket([&](std::uint64_t most_ns, std::uint64_t count) { buckets.push_back({most_ns, count}); });
+    return {{"count", of.count()}, {"sum", of.sum()}, {"max", of.max()}, {"up_to", std::move(buckets)}};
+}
+
 }  // namespace
 
 std::uint64_t Service::answered() const {
@@ -109,6 +117,7 @@ nlohmann::ordered_json Service::service_stats() const {
         one.update(counters_json(counters));
         one["p50_ns"] = counters.latency_ns.percentile(50);
         one["p99_ns"] = counters.latency_ns.percentile(99);
+        one["latencies_ns"] = latencies_json(counters.latency_ns);
         if (const auto kept = at.tcp ? std::nullopt : server_->kept(at.service)) one["cache"] = kept_stats(*kept);
         json.push_back(std::move(one));
     }
@@ -132,6 +141,8 @@ nlohmann::ordered_json Service::inside_stats() const {
 
 nlohmann::ordered_json Service::stats() const {
     nlohmann::ordered_json json;
+    json["version"] = CHAINIO_VERSION;
+    json["up_seconds"] = std::chrono::floor<std::chrono::seconds>(std::chrono::steady_clock::now() - since_).count();
     json["engine"] = now_->engine->describe();
     json["in_flight"] = in_flight();
     json["edition"] = now_->number;
@@ -155,6 +166,8 @@ nlohmann::ordered_json Service::stats() const {
                           {"program_calls", inside_->loop().program_calls()}};
     if (server_ != nullptr) {
         json["network"] = server_->describe();
+        json["requests_running"] = server_->running();
+        json["requests_waiting"] = server_->waiting();
         for (auto& service : service_stats()) json["services"].push_back(std::move(service));
         json["interfaces"] = interface_stats(*server_);
         json["interfaces_gone"] = server_->interfaces_gone();
