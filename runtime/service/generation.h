@@ -16,6 +16,7 @@ namespace chainio::service {
 struct ServiceCounters {
     std::uint64_t accepted = 0, refused = 0, open = 0;  // connections; refused: there was no place
     std::uint64_t displaced = 0;                        // connections that were idle, for a more urgent one
+    std::uint64_t idle_closed = 0;                      // those that were idle for too long
     std::uint64_t requests = 0, answered = 0, malformed = 0, failed = 0;
     std::uint64_t unanswered = 0;  // of bad form, and nothing could be said to whoever sent them
     std::uint64_t shed = 0, timeouts = 0, too_long = 0, vanished = 0;

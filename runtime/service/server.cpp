@@ -286,6 +286,7 @@ void Server::note_idle_again() {
 }
 
 void Server::note_idle(std::uint32_t index) {
+    if (options_.idle_ns != 0) connections_[index].idle_since_ns = net::now_ns();
     connections_[index].idle_line = line(index);
     idle_.push(line(index), index);
 }

@@ -38,6 +38,7 @@ struct ServerOptions {
     net::Attach attach = net::Attach::automatic;
     bool share = false;                         // the interfaces with XDP programs that others attach by libxdp
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
+    std::uint64_t idle_ns = 0;                  // for which a connection may be idle; 0: however long
     // Results of that many bytes and more leave a connection without a copy, where they do; 0: none.
     std::uint32_t zero_copy_bytes = 49152;
     // How long replies of a connection wait for its next ones, at most and only while there is always something to do:
@@ -351,6 +352,7 @@ class Server {
     void drop(std::uint32_t index);
     bool quiet(std::uint32_t index) const;
     bool stays_quiet(std::uint32_t index, bool amid_request);
+    bool is_idle_too_long(std::uint32_t index, std::uint64_t now) const;
     void give_up_late();
     static ServiceCounters& counters_of(const Connection& connection) {
         return *connection.generation->counters[connection.service];

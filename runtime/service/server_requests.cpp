@@ -297,6 +297,13 @@ bool Server::stays_quiet(std::uint32_t index, bool amid_request) {
     return now_ns() >= connection.quiet_until_ns;
 }
 
+// What its peer has sent meanwhile, and was not looked at yet, keeps it.
+bool Server::is_idle_too_long(std::uint32_t index, std::uint64_t now) const {
+    const Connection& connection = connections_[index];
+    if (options_.idle_ns == 0 || connection.idle_line == engine::kNoIndex || connection.dirty) return false;
+    return now - connection.idle_since_ns >= options_.idle_ns && quiet(index);
+}
+
 void Server::give_up_late() {
     if (!is_due(last_look_ns_, kTickMs)) return;
     const std::uint64_t now = now_ns();
@@ -313,6 +320,11 @@ void Server::give_up_late() {
             if (!connection.lingering || taking) counters_of(connection).timeouts++;
             connection.broken = true;
             connection.untaken = untaken;
+            mark(i);
+        }
+        if (is_idle_too_long(i, now)) {
+            counters_of(connection).idle_closed++;
+            connection.broken = true;
             mark(i);
         }
         // Those that are to end are looked at until they are quiet.

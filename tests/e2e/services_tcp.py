@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import struct
@@ -319,6 +320,28 @@ def test_places(folder):
         expect(f"standard error says: {what}", what in said, True)
 
 
+def test_idle(folder):
+    """A connection on which nothing is asked for --idle is closed; one that asks meanwhile, now and then, is not."""
+    server = Server(folder, "--connections", 2, "--idle", 2000)
+    silent, asking = server.connect(), server.connect("binary")
+    expect("both are there", (server.wait_for("connections", 1), server.wait_for("connections", 1, "binary")), (1, 1))
+    silent.setblocking(False)
+    asked_meanwhile = 0
+    while not select.select([silent], [], [], 0.2)[0] and asked_meanwhile < 600:
+        asking.sendall(struct.pack(">BI", 1, 7))
+        receive(asking, 1002)
+        asked_meanwhile += 1
+    expect("the silent one is closed", silent.recv(1), b"")
+    asking.sendall(struct.pack(">BI", 1, 7))
+    expect("the other one is answered", receive(asking, 1002)[2:], row(7))
+    expect("counted", [server.stats(service)["idle_closed"] for service in ("lines", "binary")], [1, 0])
+    expect("and another one has its place", asked(server, b"row 3\n"), lines_of(3))
+    expect("with nothing more to ask it is closed, too", everything(asking), b"")
+    for sock in (silent, asking):
+        sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def answer_of(sock, like):
     """As long as another one; nothing where the connection is reset instead."""
     try:
@@ -479,6 +502,7 @@ def main():
         test_untaken(folder)
         test_overload(folder)
         test_places(folder)
+        test_idle(folder)
         test_place_of_one_that_asks(folder)
         test_places_at_once(folder)
         test_end(folder)

@@ -187,6 +187,10 @@ int main(int argc, char** argv) {
                        "milliseconds for the rest of a request, and for a client to take a reply")
             ->transform(chainio::tool::Whole(1, 3'600'000))
             ->capture_default_str();
+        app.add_option("--idle", options.idle_ms,
+                       "milliseconds after which a tcp connection on which nothing is asked is closed; 0: never")
+            ->transform(chainio::tool::Whole(0, 86'400'000))
+            ->capture_default_str();
         app.add_option("--memory", options.memory, "bytes for blocks, 256 KiB and more")
             ->transform(chainio::tool::Size());
         app.add_option("--engine", options.engine, "user, kernel, or auto: user until kernel was tried and no worse")

@@ -17,6 +17,7 @@ struct Options {
     std::string xdp_copy = "automatic", xdp_attach = "automatic";
     unsigned in_flight = 64;
     unsigned timeout_ms = 10000;
+    unsigned idle_ms = 0;  // 0: idle connections stay
     unsigned spin_us = 0;
     bool spin_auto = false;  // of the ring: only where it pays
     // Of what cannot find out where it pays.

@@ -38,6 +38,7 @@ std::expected<void, std::string> Service::make_server(Edition& edition) {
     if (options_.xdp_attach != "automatic")
         wanted.attach = options_.xdp_attach == "native" ? net::Attach::native : net::Attach::generic;
     wanted.timeout_ns = std::uint64_t{options_.timeout_ms} * 1'000'000;
+    wanted.idle_ns = std::uint64_t{options_.idle_ms} * 1'000'000;
     note_outside(edition);
     if (edition.serves_inside()) {
         if (auto made = make_inside(edition, wanted); !made) return made;

@@ -59,7 +59,11 @@ nlohmann::ordered_json counters_json(const Counters& of) {
     nlohmann::ordered_json json{{"connections", of.open},  {"accepted", of.accepted},    {"refused", of.refused},
                                 {"requests", of.requests}, {"answered", of.answered},    {"malformed", of.malformed},
                                 {"failed", of.failed},     {"unanswered", of.unanswered}};
-    if constexpr (!inside) json.update({{"displaced", of.displaced}, {"shed", of.shed}, {"too_long", of.too_long}});
+    if constexpr (!inside)
+        json.update({{"displaced", of.displaced},
+                     {"idle_closed", of.idle_closed},
+                     {"shed", of.shed},
+                     {"too_long", of.too_long}});
     json.update({{"timeouts", of.timeouts}, {"vanished", of.vanished}});
     if constexpr (inside)
         json.update({{"partial_sends", of.partial_sends}, {"waited_sends", of.waited_sends}});
