@@ -1,9 +1,10 @@
 """First inputs of the fuzzers: the library and the examples, in the form that each target reads."""
+import concurrent.futures
 import shutil
 import struct
 import subprocess
 
-from report import LOGS, ROOT
+from report import JOBS, LOGS, ROOT
 
 CHAINC = ROOT / "build" / "release" / "bin" / "chainc"
 SECONDS = 600  # of one spec
@@ -28,15 +29,15 @@ def chainc(spec, *options):
     return done.stdout if done.returncode == 0 else None
 
 
-def forms_of(spec, scratch):
-    """(target, bytes) of one spec."""
+def forms_of(spec, scratch, *options):
+    """(target, bytes) of one spec, compiled with these options."""
     yield from ((target, spec.read_bytes()) for target in ("fuzz_chain", "fuzz_check"))
     yaml = chainc(spec, "--emit=yaml")
     if yaml:
         yield "fuzz_yaml", yaml
         yield "fuzz_check", yaml
-    out = scratch / "artifact.o"
-    if chainc(spec, "-o", out) is None:
+    out = scratch / f"{spec.parent.name}-{spec.stem}.o"
+    if chainc(spec, "-o", out, *options) is None:
         return
     elf = out.read_bytes()
     yield "fuzz_elf", elf
@@ -53,8 +54,13 @@ def make_seeds():
     if not CHAINC.exists():
         return folder
     specs = sorted([*(ROOT / "stdlib-chains").rglob("*.chain"), *(ROOT / "examples").rglob("*.chain")])
-    for spec in specs:
-        for number, (target, data) in enumerate(forms_of(spec, folder)):
+
+    def put(spec):
+        # Native code is the same sections whatever is in it, and half of the work: one seed has it.
+        for number, (target, data) in enumerate(forms_of(spec, folder, *(() if spec == specs[0] else ("--native=none",)))):
             (folder / target).mkdir(exist_ok=True)
             (folder / target / f"{spec.parent.name}-{spec.stem}-{number}").write_bytes(data)
+
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        list(pool.map(put, specs))
     return folder
