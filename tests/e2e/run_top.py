@@ -187,7 +187,8 @@ def test_contained(folder):
         run.stdout.readline()
 
         def of_run(run=run):
-            return {runs.name_of(pid): pid for pid in (run.pid, *started.below(run.pid))}
+            # Of several of a name the one above them: what it starts has its name for a moment.
+            return {runs.name_of(pid): pid for pid in (*started.below(run.pid), run.pid)}
         netns.until("the launcher has become what serves it", lambda: "chainio-run" in of_run())
         server, program = of_run()["chainio-run"], next(pid for name, pid in of_run().items() if name.startswith("python"))
 

@@ -17,6 +17,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns  # noqa: E402
 import runs  # noqa: E402
+import started  # noqa: E402
 from daemon import Daemon  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
 
