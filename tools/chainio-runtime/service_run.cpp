@@ -114,7 +114,7 @@ void Service::tell_news() { say(news()); }
 std::expected<bool, std::string> Service::serve_what_came() {
     Pieces pieces(!options_.server.interfaces.empty());
     bool by_disk = false;  // some of it is, so that a piece is worth a call
-    const std::uint64_t until_ns = net::now_ns() + kMostNs;
+    std::uint64_t until_ns = net::now_ns() + kMostNs;
     for (unsigned round = 0; round < kMostRounds; round++) {
         if (server_ != nullptr) server_->step(until_ns);
         by_disk = by_disk || (server_ != nullptr && reads() != 0);
@@ -124,9 +124,11 @@ std::expected<bool, std::string> Service::serve_what_came() {
         if (has_ready()) return true;
         // Another chain that a request has started begins to read with the next collect().
         if (*collected == 0 && (server_ == nullptr || !server_->has_work())) return false;
-        if (net::now_ns() >= until_ns) return true;
-        if (!pieces.is_full(*collected, piece)) continue;
+        const bool late = net::now_ns() >= until_ns;
+        if (late && !by_disk) return true;
+        if (!pieces.is_full(*collected, piece) && !late) continue;
         if (auto handed = hand_over(); !handed) return std::unexpected(handed.error());
+        until_ns = net::now_ns() + kMostNs;  // what others have sent has come in with that
     }
     return true;
 }
