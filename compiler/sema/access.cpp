@@ -9,6 +9,12 @@ using checked::ExprKind;
 using checked::Type;
 using checked::TypeKind;
 
+namespace {
+
+constexpr std::string_view kOfNothing[] = {"decimal", "count", "sum", "min", "max"};  // methods without arguments
+
+}  // namespace
+
 bool Checker::need_block(Span span) {
     if (env_.block) return true;
     const bool done = env_.site == Site::done;
@@ -199,7 +205,7 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
         hint = suggestion(n.field.text, names, "its bit fields have other names");
     } else if (base.expr->type.kind == TypeKind::bytes || base.expr->type.kind == TypeKind::array) {
         const bool takes_nothing =
-            n.field.text.contains("int_") || n.field.text == "decimal" || n.field.text == "count";
+            n.field.text.contains("int_") || std::ranges::find(kOfNothing, n.field.text) != std::end(kOfNothing);
         const bool is_bytes = base.expr->type.kind == TypeKind::bytes;
         hint = has_method(base, n.field.text)
                    ? "it is a method: write `." + n.field.text + (takes_nothing ? "()`" : "(…)`")

@@ -208,13 +208,16 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
         ok &= static_cast<bool>(condition);
         if (condition) made.emplace_back(std::move(condition.expr), std::move(body));
     }
-    const bool covered = ok && arms.chosen && arms.facts && !arms.facts->choices.empty() &&
-                         arms.numbers.size() == arms.facts->choices.size();
+    const bool of_choices = arms.chosen && arms.facts && !arms.facts->choices.empty();
+    const bool both = ok && named.expr->type.kind == TypeKind::boolean && arms.numbers.size() == 2;
+    const bool covered = both || (ok && of_choices && arms.numbers.size() == arms.facts->choices.size());
     checked::Block tail;
     const Level before(nested_, static_cast<std::uint32_t>(n.arms.size()));
     if (n.otherwise) ends &= block(*n.otherwise, tail);
     if (n.otherwise && covered)
-        warn(unreachable_code, n.otherwise->span, "every value of the field has an arm, so `else` never runs",
+        warn(unreachable_code, n.otherwise->span,
+             both ? "both values have an arm, so `else` never runs"
+                  : "every value of the field has an arm, so `else` never runs",
              "remove it");
     if (ok && !n.otherwise && !covered) warn_missing(s, arms);
     if (!ok) {

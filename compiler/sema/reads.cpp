@@ -1,6 +1,7 @@
 // goto, next, return, emit, fail: what a step does with the chain.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "compiler/sema/checker.h"
 
@@ -19,6 +20,18 @@ constexpr std::array<std::string_view, 13> kOutcomes{
     "no_memory", "cancelled", "no_result", "fanout",   "bad_argument", "unsupported"};
 constexpr std::uint32_t kFirstUserOutcome = 32;
 constexpr std::uint32_t kMaxReasons = 1024;
+
+// The first one, and those that one of them goes to.
+template <typename Reads>
+std::set<std::size_t> steps_gone_to(const Reads& reads) {
+    std::set<std::size_t> found{0};
+    for (std::size_t before = 0; before != found.size();) {
+        before = found.size();
+        for (const auto& read : reads)
+            if (found.contains(read.from)) found.insert(read.to);
+    }
+    return found;
+}
 
 }  // namespace
 
@@ -133,16 +146,19 @@ std::optional<std::uint32_t> Checker::read_file(ChainScope& chain, const ast::St
 // A step may run over another file than the one that it declares. Whether a read that it queues without `in` is meant
 // to go on in the one or in the other cannot be seen, and either would be a surprise.
 void Checker::check_files_left_out(const ChainScope& chain) {
+    const std::set<std::size_t> running = steps_gone_to(chain.reads);
     for (const ChainScope::Read& read : chain.reads) {
         if (!read.assumed) continue;
-        const auto other =
-            std::ranges::find_if(chain.reads, [&](const auto& r) { return r.to == read.from && r.file != read.file; });
+        const auto other = std::ranges::find_if(chain.reads, [&](const auto& r) {
+            return r.to == read.from && r.file != read.file && running.contains(r.from);
+        });
         if (other == chain.reads.end()) continue;
         const auto& params = chain.out->params;
         const std::string declared = "`in " + params[read.file].name + "`",
                           given = "`in " + params[other->file].name + "`";
         const std::string step = "step `" + chain.ast->steps[read.from].name.text + "`";
-        error(ambiguous_file, read.span, step + " runs over several files, and which one this reads is not said",
+        error(ambiguous_file, read.span,
+              step + " runs over another file than it declares, and which one this reads is not said",
               "write " + declared + ", or " + given + "; a `state` variable can carry which of them it is",
               {{chain.ast->steps[read.from].name.span, "it is declared " + declared},
                {other->span, "and is gone to " + given + " here"}});
