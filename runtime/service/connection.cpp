@@ -71,10 +71,12 @@ void Connection::reset(int descriptor) {
     Output kept_output = output;
     kept_input.clear();
     kept_output.clear();
-    const bool listed = gathering;
+    const bool listed = gathering, marked = dirty;
     *this = Connection(kept_input, kept_output);
     fd = descriptor;
-    gathering = listed;  // the list has its place once, whoever has that
+    // The lists have its place once, whoever has that.
+    gathering = listed;
+    dirty = marked;
 }
 
 }  // namespace chainio::service

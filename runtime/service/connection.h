@@ -101,7 +101,7 @@ struct Connection {
     // When the connection is given up, because the rest of a request has not come, or nobody takes a reply; 0: never.
     std::uint64_t request_deadline_ns = 0, send_deadline_ns = 0;
     std::uint64_t kept_deadline_ns = 0;  // the kernel is to let go of a frame by then, as the peer has what is in it
-    std::uint64_t idle_since_ns = 0;     // where that is bounded
+    std::uint64_t idle_since_ns = 0;     // where that is bounded; 0: something came or left, and it is not known yet
     std::uint64_t gathering_ns = 0;      // since when replies that are whole wait for their next ones; 0: none do
     std::uint64_t plain_until_ns = 0;    // nothing is sent without a copy
     std::uint64_t acknowledged = 0;      // bytes that the peer had taken at the last look

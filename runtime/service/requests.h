@@ -47,6 +47,8 @@ class Requests {
     // other, so that slow answers to the ones hold up none of the others.
     bool any_free() const { return running_ < places_.run && !free_.empty(); }
     bool any_spare() const { return shed_ < places_.shed && !free_.empty(); }
+    unsigned in_places() const { return running_; }
+    // Whatever is still to end, chains that were begun ahead included.
     unsigned running() const { return static_cast<unsigned>(slots_.size() - free_.size()) + aheads_used_; }
     // Where the fields of a request end that begins with these bytes, of which more may come.
     Request fields_of(const ir::Framing& framing, std::span<const std::uint8_t> bytes);

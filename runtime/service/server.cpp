@@ -162,6 +162,7 @@ void Server::step(std::uint64_t until_ns) {
         take_events(std::span(events_).first(count));
         // What is settled may start requests, and requests that end leave their connections to be settled.
         const bool asked = settle_sockets(), came = take_from_interfaces();
+        left_in_rings_ = came;
         if (count == 0 && (dirty_.empty() || round != 0) && !asked && !came) break;
         // One request of each and no more: who has sent thousands at once is marked anew, and others' come in between.
         turn_.swap(dirty_);
@@ -286,7 +287,8 @@ void Server::note_idle_again() {
 }
 
 void Server::note_idle(std::uint32_t index) {
-    if (options_.idle_ns != 0) connections_[index].idle_since_ns = net::now_ns();
+    Connection& connection = connections_[index];
+    if (options_.idle_ns != 0 && connection.idle_since_ns == 0) connection.idle_since_ns = net::now_ns();
     connections_[index].idle_line = line(index);
     idle_.push(line(index), index);
 }
@@ -299,7 +301,7 @@ void Server::forget_idle(std::uint32_t index) {
 void Server::received(const NetEvent& event) {
     Connection& connection = connections_[event.index];
     if (!event.more) connection.receiving = connection.stopping = false;
-    if (event.result > 0) connection.quiet_until_ns = 0;
+    if (event.result > 0) connection.quiet_until_ns = connection.idle_since_ns = 0;
     forget_idle(event.index);
     mark(event.index);
     const auto length = static_cast<std::uint32_t>(std::max(event.result, 0));

@@ -45,6 +45,7 @@ struct ServerOptions {
     // so long for each connection of which some wait, as their sends take a part of that; and some times as long for
     // what needs no chain.
     std::uint64_t gather_ns = 50'000;
+    std::uint64_t most_gather_ns = 20'000'000;  // however many they are
 };
 
 struct Listening {
@@ -105,7 +106,7 @@ class Server {
     // Whether requests or connections still need the engine of before the last reload.
     bool reloading() const { return before_ != nullptr; }
     // Whether step() has something to do that no descriptor tells of.
-    bool has_work() const { return !dirty_.empty() || net_->any_came() || leaves_backlog(); }
+    bool has_work() const { return !dirty_.empty() || net_->any_came() || left_in_rings_ || leaves_backlog(); }
 
     // Whether requests are to be gone on with once the kernel has been asked what else has come.
     bool has_ready() const { return !now_->yielding.empty() || (before_ && !before_->yielding.empty()); }
@@ -140,8 +141,8 @@ class Server {
     std::uint64_t interfaces_gone() const { return gone_; }
     // What became of interfaces since the last time, a sentence each.
     std::vector<std::string> take_news() { return std::exchange(news_, {}); }
-    // Requests that run, and those that wait for a place.
-    unsigned running() const { return now_->requests.running() + (before_ ? before_->requests.running() : 0); }
+    // Requests that have a place, and those that wait for one.
+    unsigned running() const { return now_->requests.in_places() + (before_ ? before_->requests.in_places() : 0); }
     std::size_t waiting() const { return waiting_.size(); }
 
   private:
@@ -397,6 +398,7 @@ class Server {
     std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0, short_looked_ns_ = 0;
     std::uint64_t bound_looked_ns_ = 0;
     std::uint64_t accept_again_ns_ = 0;  // when; 0: no listener waits for a shortage to be over
+    bool left_in_rings_ = false;         // the last look at AF_XDP's rings took something: there may be more in them
     unsigned used_ = 0, displaced_ = 0;  // connections; of these, those that end for others
     bool draining_ = false;
 };

@@ -51,7 +51,9 @@ bool Server::gathers(std::uint32_t index) {
 
 void Server::send_gathered(bool all) {
     if (gathering_.empty()) return;
-    const std::uint64_t now = now_ns(), each = all ? 0 : options_.gather_ns * gathering_.size();
+    const std::uint64_t now = now_ns();
+    const std::uint64_t each =
+        all ? 0 : std::min<std::uint64_t>(options_.gather_ns * gathering_.size(), options_.most_gather_ns);
     std::erase_if(gathering_, [&](std::uint32_t index) {
         Connection& connection = connections_[index];
         const bool waits = connection.used() && !connection.broken && connection.gathering_ns != 0 &&
@@ -89,6 +91,7 @@ void Server::was_sent(const NetEvent& event) {
     mark(event.index);
     if (event.let_go) return was_let_go(connection, event);
     connection.sending--;
+    connection.idle_since_ns = 0;
     if (connection.sending == 0) connection.send_deadline_ns = 0;
     if (event.op == NetOp::send_zero_copy && event.more) {
         connection.output.keeps(event.part, event.result > 0);

@@ -330,6 +330,7 @@ def test_idle(folder):
     while not select.select([silent], [], [], 0.2)[0] and asked_meanwhile < 600:
         asking.sendall(struct.pack(">BI", 1, 7))
         receive(asking, 1002)
+        server.control({"op": "reload"})  # from which no time begins anew
         asked_meanwhile += 1
     expect("the silent one is closed", silent.recv(1), b"")
     asking.sendall(struct.pack(">BI", 1, 7))

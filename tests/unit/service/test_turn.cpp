@@ -47,7 +47,7 @@ service s on tcp 9000 via uring {
     void serve(std::uint64_t gather_ns) {
         ServerOptions options;
         options.address = "127.0.0.1";
-        options.gather_ns = gather_ns;
+        options.gather_ns = options.most_gather_ns = gather_ns;
         const std::vector<Server::Port> any = {Server::Port{.service = 0, .port = 0}};
         auto server =
             Server::create(*engine_, Files({}), options, plan_of(engine_->spec().module()), any, *ring_, fallbacks_);
@@ -141,14 +141,15 @@ TEST_F(Turn, TheReplyToTheLastRequestThatHasComeWaitsForNothing) {
     EXPECT_EQ(what_came(clients_[0], 0), "ok\nok\n");
 }
 
-// The list of those that gather would else have the place twice, and more entries than there are places.
-TEST(Gathering, WhoeverHasAPlaceNextIsListedAlready) {
+// The lists of those that gather, and of those that are to be looked at, would else have the place twice.
+TEST(Lists, WhoeverHasAPlaceNextIsListedAlready) {
     std::array<std::uint8_t, 16> input{}, output{};
     Connection connection(Input(input.data(), input.size()), Output(output.data(), output.size()));
-    connection.gathering = true;
+    connection.gathering = connection.dirty = true;
     connection.gathering_ns = 1;
     connection.reset(-1);
     EXPECT_TRUE(connection.gathering);
+    EXPECT_TRUE(connection.dirty);
     EXPECT_EQ(connection.gathering_ns, 0u);
 }
 
