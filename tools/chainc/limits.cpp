@@ -34,12 +34,12 @@ void report_stack(Compilation& c, const Places& places, std::size_t program, std
 const char* instructions_hint(ir::ProgramKind kind) {
     return kind == ir::ProgramKind::handler
                ? "lower the `max` of its loops, of sequences that they filter and of what its text rules capture, "
-                 "bound "
-                 "the bytes that it works on where a field says how many they are (`key[0..min(key.length, 64)]`), or "
+                 "bound the bytes that it works on where a field says how many they are "
+                 "(`key[0..min(key.length, 64)]`), or "
                  "let a chain do the work that it calls in each round"
                : "lower the `max` of its loops, of sequences that they filter and of what its text rules capture, "
-                 "bound "
-                 "the bytes that it works on where a field says how many they are (`key[0..min(key.length, 64)]`), "
+                 "bound the bytes that it works on where a field says how many they are "
+                 "(`key[0..min(key.length, 64)]`), "
                  "search instead of looping, or split it into two steps";
 }
 
