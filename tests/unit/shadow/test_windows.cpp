@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -97,6 +98,13 @@ class Begin : public testing::Test {
         return found;
     }
 
+    // By this thread, so far.
+    static long blocks_read() {
+        rusage usage{};
+        EXPECT_EQ(getrusage(RUSAGE_THREAD, &usage), 0);
+        return usage.ru_inblock;
+    }
+
     NoWalks watcher_;
     metrics::Fallbacks fallbacks_;
     Disk disk_{4, 0, watcher_, fallbacks_};
@@ -167,6 +175,7 @@ TEST_F(Begin, BringsSinglePagesOfAFileOfWhichTheKernelDoesNotSayWhatIsThere) {
     if (read_ahead_ < Windows::kLeast * kPageBytes) GTEST_SKIP() << "the kernel's windows hardly grow on this disk";
     make(kPages);
     bool refused = false, has_first = false, has_all = true, begun = false;
+    long brought = 0;  // blocks: a disk that is done before the kernel looks has brought what was only looked for
     const InMemory first(path_, 0, kFirst);
     std::thread other([&] {  // a user by the system call is the thread's alone
         if (syscall(SYS_setresuid, -1, kNobody, -1) != 0) return;
@@ -174,12 +183,14 @@ TEST_F(Begin, BringsSinglePagesOfAFileOfWhichTheKernelDoesNotSayWhatIsThere) {
         std::uint64_t found[5];
         refused = syscall(kCachestat, fd_, range, found, 0) != 0 && errno == EPERM;
         has_first = disk_.in_memory(fd_, 0, kFirst * kPageBytes, true);
+        const long before = blocks_read();
         has_all = disk_.in_memory(fd_, 0, kPages * kPageBytes, true);
+        brought = blocks_read() - before;
         begun = disk_.begin_file(fd_, kPages * kPageBytes, read_ahead_, true);
     });
     other.join();
     EXPECT_TRUE(has_first);
-    EXPECT_FALSE(has_all);
+    EXPECT_TRUE(!has_all || brought > 0);
     EXPECT_TRUE(begun);
     EXPECT_TRUE(comes(0, kPages));
     if (!refused) GTEST_SKIP() << "this kernel says of everybody's files what is in memory";
