@@ -91,11 +91,13 @@ std::string Printer::file(const ast::File& file) {
         }
         before_short = is_short;
     }
-    if (keep_ && !file.closing_comments.empty() && !file.items.empty()) {
+    // Those of a YAML text may bring the empty line along.
+    const Strings& closing = file.closing_comments;
+    if (keep_ && !closing.empty() && closing.front() != ast::empty_line && !file.items.empty()) {
         out_ += '\n';
         ++line_;
     }
-    comment_lines(file.closing_comments);
+    comment_lines(closing);
     return std::move(out_);
 }
 

@@ -166,6 +166,9 @@ TEST(Yaml, CommentsAndEmptyLinesSurvive) {
     EXPECT_EQ(format_chain(*got->file),
               "# top\nconst A = \"x # no comment\"  # behind A\n\n# of B\nconst B = 2\n\n# end\n");
     EXPECT_EQ(print_yaml(*got->file), text);
+    const std::string apart = std::string(text).insert(text.find("# end"), "\n");
+    EXPECT_EQ(format_chain(*read_yaml(apart)->file), format_chain(*got->file));
+    EXPECT_EQ(print_yaml(*read_yaml(apart)->file), apart);
 }
 
 // A text has no place for a comment in the form that is printed: it goes in front of the entry.
