@@ -6,6 +6,7 @@ import signal
 import sys
 
 import build
+import clang
 import kernel
 import report
 import scripts
@@ -137,6 +138,7 @@ def main(arguments):
     hear_signals()
     forget_environment()
     with alone():
+        clang.prepare()
         return run(with_builds(arguments or list(SUITES)))
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import tempfile
 
+import clang
 from disks import is_memory
 from report import JOBS, LOGS, ROOT, Outcome, one, run
 from seeds import make_seeds
@@ -25,7 +26,7 @@ def lit(venv=ROOT / "build" / "venv"):
     report = LOGS / "lit.json"
     report.unlink(missing_ok=True)
     code, output = run([str(venv / "bin" / "lit"), "-v", f"-j{JOBS}", "-o", str(report), "tests/lit"], "lit.log", timeout=1200,
-                       env={**os.environ, "CHAINIO_BUILD": str(ROOT / "build" / "release")})
+                       env={**clang.for_tests(), "CHAINIO_BUILD": str(ROOT / "build" / "release")})
     if not report.exists():
         return [Outcome("lit", "failed", f"exit code {code}, no report\n{output}")]
     states = {"PASS": "passed", "FLAKYPASS": "failed", "XFAIL": "passed", "UNSUPPORTED": "skipped"}
@@ -60,7 +61,7 @@ def surroundings(suite):
     scratch = tempfile.mkdtemp(prefix=f"chainio-{suite}-", dir=place_of_scratch(tempfile.gettempdir()))
     os.chmod(scratch, 0o711)  # programs that a test runs as another user pass through it
     try:
-        yield {**os.environ, "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": "1"}
+        yield {**clang.for_tests(), "CHAINIO_ROOT": str(ROOT), "CHAINIO_BUILD": str(ROOT / "build" / "release"), "TMPDIR": scratch, "PYTHONDONTWRITEBYTECODE": "1"}
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

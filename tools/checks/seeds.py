@@ -4,6 +4,7 @@ import shutil
 import struct
 import subprocess
 
+import clang
 from report import JOBS, LOGS, ROOT
 
 CHAINC = ROOT / "build" / "release" / "bin" / "chainc"
@@ -25,7 +26,7 @@ def section(elf, wanted):
 
 
 def chainc(spec, *options):
-    done = subprocess.run([CHAINC, spec, "-I", ROOT / "stdlib-chains", *options], capture_output=True, timeout=SECONDS)
+    done = subprocess.run([CHAINC, spec, "-I", ROOT / "stdlib-chains", *options], capture_output=True, timeout=SECONDS, env=clang.for_tests())
     return done.stdout if done.returncode == 0 else None
 
 

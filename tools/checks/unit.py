@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import build
+import clang
 from report import JOBS, LOGS, Outcome, run
 
 # They take longest, and begin, so that none of them is left over at the end with nothing beside it.
@@ -59,7 +60,7 @@ def run_program(preset, program):
     if not pathlib.Path(program).exists():
         return [Outcome(name, "failed", f"{program} was not built")]
     code, output = run([program, f"--gtest_output=json:{report}", "--gtest_color=no"], f"unit-{preset}/{name}.log",
-                       timeout=1200, env={**os.environ, **SANITIZERS})
+                       timeout=1200, env={**clang.for_tests(), **SANITIZERS})
     return cases_of(name, report, code, output)
 
 

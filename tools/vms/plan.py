@@ -11,6 +11,7 @@ import guest
 from place import ROOT, last_line
 
 sys.path.append(str(ROOT / "tools" / "checks"))
+import clang  # noqa: E402
 from report import JOBS, PATIENCE, heard  # noqa: E402
 from scripts import surroundings  # noqa: E402
 
@@ -51,7 +52,7 @@ def compile_all(folder):
     def compile_one(named):
         name, path = named
         out = folder / (name.replace("/", "-") + ".bpf.o")
-        code, _, said = heard([BUILD / "bin" / "chainc", path, "-I", ROOT / "stdlib-chains", "-o", out], LIMIT)
+        code, _, said = heard([BUILD / "bin" / "chainc", path, "-I", ROOT / "stdlib-chains", "-o", out], LIMIT, env=clang.for_tests())
         return f"{name}: {said}" if code != 0 else ""
 
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
@@ -101,7 +102,7 @@ def compile_hard_cases(folder):
         with tempfile.TemporaryFile("w+") as text:
             text.write(services)
             text.seek(0)
-            code, _, said = heard([BUILD / "bin" / "chainc", path, *options, "-o", folder / f"{name}.bpf.o"], LIMIT, stdin=text)
+            code, _, said = heard([BUILD / "bin" / "chainc", path, *options, "-o", folder / f"{name}.bpf.o"], LIMIT, stdin=text, env=clang.for_tests())
         wrong += [said] if code else []
     return wrong
 
@@ -118,7 +119,7 @@ def make_random(folder):
     out, seed = folder / "random", os.environ.get("CHAINIO_SEED", "20270")
     out.mkdir()
     (out / "seed").write_text(seed)
-    code, _, said = heard([BUILD / "bin" / "chainio-chains", "make", out, "--seed", seed, "--artifacts", str(RANDOM_ARTIFACTS)], LIMIT)
+    code, _, said = heard([BUILD / "bin" / "chainio-chains", "make", out, "--seed", seed, "--artifacts", str(RANDOM_ARTIFACTS)], LIMIT, env=clang.for_tests())
     return [f"random chains: {said}"] if code else []
 
 
