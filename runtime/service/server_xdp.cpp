@@ -16,7 +16,7 @@ namespace {
 
 using net::now_ns;
 
-constexpr std::size_t kAtOnce = 64;
+constexpr std::size_t kFramesAtOnce = 64;
 constexpr std::uint64_t kAway = 1'000'000, kBacklogFor = 200'000'000;  // ns
 constexpr std::uint64_t kWaitAtStart = 5'000'000'000;                  // they are freed one after the other
 
@@ -318,12 +318,12 @@ void Server::look_for_backlog() {
 bool Server::take_from_interfaces() {
     if (leaves_backlog()) return false;
     const std::size_t room = options_.waiting - std::min<std::size_t>(options_.waiting, waiting_.size());
-    const std::size_t most = backlog_ != 0 ? std::clamp<std::size_t>(room, 1, kAtOnce) : kAtOnce;
+    const std::size_t most = backlog_ != 0 ? std::clamp<std::size_t>(room, 1, kFramesAtOnce) : kFramesAtOnce;
     bool any = false;
     for (std::uint32_t number = 0; number < interfaces_.size(); number++) {
         Interface& interface = interfaces_[number];
         if (interface.port == nullptr) continue;
-        std::array<umem::Descriptor, kAtOnce> came;
+        std::array<umem::Descriptor, kFramesAtOnce> came;
         const std::size_t count = interface.port->receive({came.data(), std::min(most, free_xdp_.size())});
         for (std::size_t i = 0; i < count; i++) take_frame(number, came[i]);
         any = any || count != 0;

@@ -64,7 +64,7 @@ bool is_function(const ElfW(Sym) & symbol) {
            (bind == STB_GLOBAL || bind == STB_WEAK);
 }
 
-std::uint32_t hash_of(const char* name) {
+std::uint32_t gnu_hash(const char* name) {
     std::uint32_t hash = 5381;
     for (; *name; ++name) hash = hash * 33 + static_cast<unsigned char>(*name);
     return hash;
@@ -77,7 +77,7 @@ const ElfW(Sym) * find_in(const Symbols& in, const char* name) {
     const std::uint32_t count = in.table[0], first = in.table[1];
     const std::uint32_t* heads = in.table + kHead + std::size_t{in.table[2]} * kWords;
     const std::uint32_t* chains = heads + count;
-    const std::uint32_t hash = hash_of(name);
+    const std::uint32_t hash = gnu_hash(name);
     const std::uint32_t begin = heads[hash % count];
     if (begin == 0 || begin < first) return nullptr;
     for (std::uint32_t i = begin;; ++i) {

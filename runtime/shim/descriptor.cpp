@@ -16,7 +16,7 @@ bool watches_any(unsigned first, unsigned last) {
     return false;
 }
 
-void closing_range(unsigned first, unsigned last) {
+void closing_all(unsigned first, unsigned last) {
     for (long fd = first; fd <= table.highest() && fd <= long{last}; ++fd) closing(static_cast<int>(fd));
 }
 
@@ -44,7 +44,7 @@ bool copy_concerns_us(int from, int to) { return table.watched(from) || table.wa
 
 void closing_range(unsigned first, unsigned last, int flags) {
     if (first > last || flags & CLOSE_RANGE_CLOEXEC) return;
-    if (watches_any(first, last) && would_close(flags)) closing_range(first, last);
+    if (watches_any(first, last) && would_close(flags)) closing_all(first, last);
 }
 
 // Before the call, since the number may belong to somebody else right after it.
@@ -63,7 +63,7 @@ CHAINIO_CALL(int, close_range, unsigned first, unsigned last, int flags) {
     return CHAINIO_NEXT(close_range)(first, last, flags);
 }
 CHAINIO_CALL(void, closefrom, int first) {
-    closing_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0U);
+    closing_all(first < 0 ? 0 : static_cast<unsigned>(first), ~0U);
     CHAINIO_NEXT(closefrom)(first);
 }
 

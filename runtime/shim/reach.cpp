@@ -22,7 +22,7 @@ constexpr char kVariable[] = "LD_PRELOAD=";
 constexpr std::size_t kVariableLength = sizeof kVariable - 1;
 constexpr char kBetween[] = ": ";
 
-constinit char own[kMaxPath + 1] = {};
+constinit char own_path[kMaxPath + 1] = {};
 constinit char own_place[kMaxPath + 1] = {};  // what of it has to be there: `$LIB` only the loader knows
 constinit const char* loaded = nullptr;       // with `$LIB` as this program's loader has it
 constinit const char* first_list = nullptr;   // in memory that the kernel has made for the program's environment
@@ -35,12 +35,12 @@ const char* next_part(const char* part) {
 
 bool is_ours(const char* part) {
     const std::size_t length = length_of_part(part);
-    return std::strlen(own) == length && std::memcmp(part, own, length) == 0;
+    return std::strlen(own_path) == length && std::memcmp(part, own_path, length) == 0;
 }
 
 bool names_library(const char* part, std::size_t length) {
     constexpr std::size_t kNameLength = sizeof kName - 1;
-    return part[0] == '/' && length >= kNameLength && length < sizeof own &&
+    return part[0] == '/' && length >= kNameLength && length < sizeof own_path &&
            std::memcmp(part + length - kNameLength, kName, kNameLength) == 0;
 }
 
@@ -56,7 +56,7 @@ Reach known_reach() {
 
 // A filter of system calls that refuses the question says nothing of the library.
 bool out_of_reach() {
-    if (own[0] == 0) return false;
+    if (own_path[0] == 0) return false;
     if (const Reach known = known_reach(); known != Reach::is_asked) return known == Reach::out;
     const long found = raw_call(SYS_faccessat, AT_FDCWD, word(own_place), F_OK);
     return failed(found) && found != -EPERM && found != -ENOSYS;
@@ -136,10 +136,10 @@ void learn_own_entry() {
     for (const char* part = list; part && *part; part = next_part(part)) {
         const std::size_t length = length_of_part(part);
         if (!names_library(part, length)) continue;
-        std::memcpy(own, part, length);
+        std::memcpy(own_path, part, length);
         std::memcpy(own_place, part, length);
         if (char* expanded = std::strstr(own_place, kExpanded)) *expanded = 0;
-        loaded = file_of(own);
+        loaded = file_of(own_path);
         return;
     }
 }
@@ -157,7 +157,7 @@ const char* loaded_file() { return loaded; }
 
 std::size_t room_without_us(char* const* environment, bool complains) {
     constexpr std::size_t kMostRoom = 16 * 1024;  // of a stack that may be small; then the loader says what it says
-    if (!environment || !(complains ? own[0] != 0 : out_of_reach())) [[likely]]
+    if (!environment || !(complains ? own_path[0] != 0 : out_of_reach())) [[likely]]
         return 0;
     if (!readable_environment(environment)) return 0;
     std::size_t room = sizeof(char*);

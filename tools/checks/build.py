@@ -4,7 +4,7 @@ import os
 import pathlib
 import subprocess
 
-from report import JOBS, LOGS, ROOT, Outcome, run
+from report import JOBS, LOGS, ROOT, SHARED_NAMES, Outcome, run
 
 # Threads live in the runtime only; the compiler is built under ThreadSanitizer as far as these tests link it.
 TSAN_MODULES = ("shim", "spec", "umem", "ring", "metrics", "engine", "api", "probe", "shadow", "net", "service")
@@ -50,7 +50,7 @@ def build(preset):
             command += ["--target", *names]
         code, output = run(command, f"build-{preset}.log", timeout=3600)
         if code != 0 and "/Unity/unity_" in output:
-            output += "\nSources that are compiled as one unit share what they name in namespaces without a name: CONTRIBUTING.md"
+            output += SHARED_NAMES
     if code != 0:
         return [Outcome(preset, "failed", f"{output}\nlog: {LOGS}/build-{preset}.log")]
     return [Outcome(preset, "passed")]

@@ -15,6 +15,7 @@ LOGS = ROOT / "build" / "check"
 JOBS = len(os.sched_getaffinity(0))
 LONG = 30  # seconds
 TO_END = 60  # seconds that what is stopped has
+SHARED_NAMES = "\nSources that are read as one unit share what they name in namespaces without a name: CONTRIBUTING.md"
 PATIENCE = 60 if os.environ.get("CHAINIO_SOAK") == "1" else 1  # how much longer than in a check a suite may take
 
 

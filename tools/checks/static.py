@@ -3,6 +3,7 @@ import concurrent.futures
 import fnmatch
 import hashlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -12,9 +13,9 @@ import subprocess
 
 import includes
 import run_lines
-from report import JOBS, LOGS, ROOT, Outcome, one, run
+from report import JOBS, LOGS, ROOT, SHARED_NAMES, Outcome, one, run
 
-TIDY_GROUP = 20  # files that clang-tidy reads at a time
+TIDY_GROUP = 26  # files that clang-tidy reads at a time
 WITH_NEXT = ("-isystem", "-idirafter", "-include")  # flags of two words
 LEFT_OUT = re.compile(r"""\b(?:print\(|echo )[^"']*["'](?!skip).*\b(?:not|never) (?:tried|run|looked at|tested|compared)\b""")
 ALONE = None if os.environ.get("CHAINIO_SOAK") == "1" else 12  # sources that are compiled alone; None: all
@@ -103,8 +104,8 @@ def unused_usings():
 
 
 def tidied(name, paths, flags):
-    """What clang-tidy has against these files, read as one unit; empty: nothing. Files that are right one by one may use the same
-    names: where a unit is not right its halves are read."""
+    """What clang-tidy has against these files, read as one unit; empty: nothing. Files of one folder have names of their own, since most are compiled as
+    one; where those of several folders have the same ones the halves are read."""
     unit = LOGS / "tidy" / f"{name}.cpp"
     unit.parent.mkdir(parents=True, exist_ok=True)
     unit.write_text("".join(f'#include "{path}"\n' for path in paths))
@@ -112,8 +113,9 @@ def tidied(name, paths, flags):
     code, output = run(command, f"tidy/{name}.log", timeout=900)
     if code == 0:
         return ""
-    if len(paths) == 1:
-        return output or f"exit code {code}"
+    is_no_unit = "[clang-diagnostic-error]" in output
+    if not is_no_unit or len({path.parent for path in paths}) == 1:
+        return (output or f"exit code {code}") + (SHARED_NAMES if is_no_unit else "")
     middle = len(paths) // 2
     return tidied(f"{name}.1", paths[:middle], flags) + tidied(f"{name}.2", paths[middle:], flags)
 
@@ -192,7 +194,8 @@ def tidy_groups(folders):
     groups, small = [], {}
     for (folder, _, flags), paths in sorted(folders.items()):
         if len(paths) > TIDY_GROUP // 2:
-            groups += [(f"{folder}_{len(groups)}_{at}", paths[at:at + TIDY_GROUP], flags) for at in range(0, len(paths), TIDY_GROUP)]
+            size = math.ceil(len(paths) / math.ceil(len(paths) / TIDY_GROUP))  # of parts that are alike
+            groups += [(f"{folder}_{len(groups)}_{at}", paths[at:at + size], flags) for at in range(0, len(paths), size)]
             continue
         bins = small.setdefault(folder.partition("_")[0], [])
         fits = next((i for i, (has, _) in enumerate(bins) if len(has) + len(paths) <= TIDY_GROUP and go_together(has, paths)), None)
