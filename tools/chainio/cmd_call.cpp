@@ -1,5 +1,6 @@
 // `chainio call app.bpf.o lookup --file db=big.db --key 42`: runs a call chain once, or once for each line of a file of
 // keys.
+#include <CLI/CLI.hpp>
 #include <chrono>
 
 #include "compiler/diag/utf8.h"

@@ -1,6 +1,7 @@
 // `chainio inspect app.bpf.o`: what an artifact holds.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <set>
 #include <string>

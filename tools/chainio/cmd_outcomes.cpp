@@ -1,4 +1,6 @@
 // `chainio outcomes`: what the words that a chain can end with mean.
+#include <CLI/CLI.hpp>
+
 #include "runtime/spec/outcomes.h"
 #include "tools/chainio/commands.h"
 #include "tools/chainio/printed.h"

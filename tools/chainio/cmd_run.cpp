@@ -1,5 +1,6 @@
 // `chainio run --spec std/sqlite.chain -- sqlite3 big.db "select …"`: runs a program as it is, and its shadow chains
 // beside it.
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 

@@ -1,5 +1,6 @@
 // `chainio store`: makes stores of keys and values, and checks them.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <csignal>
 #include <memory>

@@ -1,4 +1,5 @@
 // `chainio test`: what a spec does on fixture files, in every engine that this machine allows.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>

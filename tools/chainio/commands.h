@@ -2,10 +2,14 @@
 // ran. There are two programs of them. `chainio-main` has all. `chainio-run`, which is started beside programs and is
 // to be there soon, has `run` alone, and none of the libraries that only others need.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;  // its header is as long as all of a command's source, which those that only want the exit codes need not
+            // read
+}
 
 namespace chainio::tool {
 

@@ -16,6 +16,8 @@ import run_lines
 from report import JOBS, LOGS, ROOT, SHARED_NAMES, Outcome, one, run
 
 TIDY_GROUP = 26  # files that clang-tidy reads at a time
+# Sources that include CLI11 are read together: for each of its functions that takes a string clang-tidy goes through all of the unit.
+CLI = "cli_"
 WITH_NEXT = ("-isystem", "-idirafter", "-include")  # flags of two words
 LEFT_OUT = re.compile(r"""\b(?:print\(|echo )[^"']*["'](?!skip).*\b(?:not|never) (?:tried|run|looked at|tested|compared)\b""")
 ALONE = None if os.environ.get("CHAINIO_SOAK") == "1" else 12  # sources that are compiled alone; None: all
@@ -103,12 +105,18 @@ def unused_usings():
     return Outcome("using", "failed" if complaints else "passed", "\n".join(complaints))
 
 
+def included(path):
+    """A source in a unit, which may hold several programs: each `main` has a name of its own."""
+    line = f'#include "{path}"\n'
+    return line if path.name != "main.cpp" else f"#define main main_{hashlib.sha256(bytes(path)).hexdigest()[:8]}\n{line}#undef main\n"
+
+
 def tidied(name, paths, flags):
     """What clang-tidy has against these files, read as one unit; empty: nothing. Files of one folder have names of their own, since most are compiled as
     one; where those of several folders have the same ones the halves are read."""
     unit = LOGS / "tidy" / f"{name}.cpp"
     unit.parent.mkdir(parents=True, exist_ok=True)
-    unit.write_text("".join(f'#include "{path}"\n' for path in paths))
+    unit.write_text("".join(map(included, paths)))
     command = ["clang-tidy-19", "--quiet", f"--config-file={ROOT}/.clang-tidy", str(unit), "--", *flags]
     code, output = run(command, f"tidy/{name}.log", timeout=900)
     if code == 0:
@@ -184,9 +192,8 @@ def together(*all_flags):
 
 
 def go_together(some, others):
-    """Whether they have nothing twice that a program has once, as other programs of the same folder and a `main` are."""
-    folders, mains = ({path.parent for path in paths} for paths in (some, others)), [path for path in [*some, *others] if path.name == "main.cpp"]
-    return not set.intersection(*folders) and len(mains) < 2
+    """Whether they lie in other folders: programs of the same one may each have what the other one has."""
+    return not {path.parent for path in some} & {path.parent for path in others}
 
 
 def tidy_groups(folders):
@@ -203,7 +210,8 @@ def tidy_groups(folders):
             bins.append((paths, flags))
         else:
             bins[fits] = bins[fits][0] + paths, together(bins[fits][1], flags)
-    return groups + [(f"{tree}_small_{i}", paths, flags) for tree, bins in small.items() for i, (paths, flags) in enumerate(bins)]
+    groups += [(f"{tree}_small_{i}", paths, flags) for tree, bins in small.items() for i, (paths, flags) in enumerate(bins)]
+    return sorted(groups, key=lambda group: not group[0].startswith(CLI))  # those that take longest begin
 
 
 def tidy():
@@ -217,7 +225,10 @@ def tidy():
         entry = entries.get(str(path)) or nearest(entries, path)
         # Sources of two programs may each have what the other one has.
         program = re.search(r"CMakeFiles/([^/]+)\.dir/", entry["command"])[1]
-        folders.setdefault((path.parent.relative_to(ROOT).as_posix().replace("/", "_"), program, tuple(flags_of(entry))), []).append(path)
+        name = path.parent.relative_to(ROOT).as_posix().replace("/", "_")
+        if any(header.startswith("CLI/") for header in includes.reached(ROOT, path, set())):
+            name = CLI + name
+        folders.setdefault((name, program, tuple(flags_of(entry))), []).append(path)
     groups = tidy_groups(folders)
     common = b"".join(p.read_bytes() for p in [*tracked("*.h"), ROOT / ".clang-tidy"])
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
