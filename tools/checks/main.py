@@ -79,13 +79,16 @@ def stop(number, _):
 
 def go_on(*_):
     """What a shell starts in the background ignores ctrl-C, below nohup the end of the terminal as well. The programs that tests send these to would inherit
-    that, but not a handler."""
+    that, but not a handler, nor a timer."""
 
 
 def hear_signals():
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
         if signal.getsignal(number) is not go_on:
             signal.signal(number, go_on if signal.getsignal(number) == signal.SIG_IGN else stop)
+    # One that comes between Python's look for signals and the wait behind it, as the second of two may, is seen at the next.
+    signal.signal(signal.SIGALRM, go_on)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
 def with_builds(names):
