@@ -1,27 +1,28 @@
 """Has clang compile each text that chainc gives it once a check, however many tests do."""
 import os
+import pathlib
 import shutil
 
-from report import LOGS, ROOT
+import report
 
-FOLDER = LOGS / "clang"
 NAME = "clang-19"  # the one that chainc looks for first
-prepared = False
+folder = None  # where what stands for it lies
 
 
 def prepare():
-    """Puts what stands for clang into build/check/clang. What an earlier check has kept is forgotten: it may be another clang's."""
-    global prepared
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    """Puts what stands for clang beside the logs. What an earlier check has kept is forgotten: it may be another clang's. A check that a test runs has
+    what the check around it has."""
+    global folder
     real = shutil.which(NAME)
-    if real is None:
+    if real is None or pathlib.Path(real).with_name("real").exists():
         return
-    (FOLDER / "kept").mkdir(parents=True)
-    (FOLDER / "real").write_text(f"{real}\n")
-    shutil.copy(ROOT / "tools" / "checks" / "clang_once", FOLDER / NAME)
-    prepared = True
+    folder = report.LOGS / "clang"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "kept").mkdir(parents=True)
+    (folder / "real").write_text(f"{real}\n")
+    shutil.copy(report.ROOT / "tools" / "checks" / "clang_once", folder / NAME)
 
 
 def for_tests():
     """The environment of tests. Builds have the real clang."""
-    return {**os.environ, "PATH": f"{FOLDER}:{os.environ['PATH']}"} if prepared else dict(os.environ)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"} if folder else dict(os.environ)
