@@ -85,8 +85,8 @@ def e2e():
     if not scripts:
         return [Outcome("e2e", "failed", "no executable files in tests/e2e")]
     scripts.sort(key=lambda path: (path.name not in FIRST, path.name))
-    # They wait for programs and the disk for a third of their time.
-    with concurrent.futures.ThreadPoolExecutor(JOBS + 1) as pool:
+    # They wait for programs and the disk for half of their time.
+    with concurrent.futures.ThreadPoolExecutor(JOBS + 2) as pool:
         return [*left_out, *itertools.chain(*pool.map(run_script, scripts))]
 
 
