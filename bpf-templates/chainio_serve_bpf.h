@@ -277,7 +277,8 @@ CIO_INLINE void cio_serve_sent(struct cio_conn *c, struct cio_service *s, s64 re
 		c->plain = 1;
 		s->zero_copy_refused++;
 	} else if (result != -CIO_EINTR) {
-		if (result == -CIO_ECANCELED)
+		/* TCP has the same limit for what a peer does not acknowledge. */
+		if (result == -CIO_ECANCELED || result == -CIO_ETIMEDOUT)
 			s->timeouts++;
 		else
 			s->vanished++;

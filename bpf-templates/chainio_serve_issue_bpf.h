@@ -26,6 +26,7 @@ const volatile struct cio_serve_layout cio_serve_layout CIO_SEC(".rodata.serve")
 #define CIO_ENFILE 23
 #define CIO_EMFILE 24
 #define CIO_ECONNABORTED 103
+#define CIO_ETIMEDOUT 110
 #define CIO_ECANCELED 125
 #define CIO_SECOND_NS 1000000000ull
 

@@ -26,11 +26,11 @@ def same(what, got, wanted):
         sys.exit(f"failed: {what}: {got!r:.600} instead of {wanted!r:.600}")
 
 
-def until(condition, what):
+def until(condition, what, shown=lambda: ""):
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
-            sys.exit(f"failed: {what}")
+            sys.exit(f"failed: {what}{shown()}")
         time.sleep(0.02)
 
 
@@ -100,7 +100,7 @@ class Server:
         return next(entry for entry in self.stats()["services"] if entry["name"] == service)[name]
 
     def wait_for(self, name, value):
-        until(lambda: self.counter(name) == value, f"{name} does not become {value}: {self.stats()['services']}")
+        until(lambda: self.counter(name) == value, f"{name} does not become {value}: ", lambda: self.stats()["services"])
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
