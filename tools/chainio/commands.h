@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+// Its header is as long as all of a command's source, and who only wants the exit codes need not read it.
 namespace CLI {
-class App;  // its header is as long as all of a command's source, which those that only want the exit codes need not
-            // read
+class App;
 }
 
 namespace chainio::tool {
