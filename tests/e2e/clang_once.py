@@ -75,12 +75,23 @@ def test_texts(clang, folder):
         expect(f"nor {' '.join(words)}", [clang.asked(lambda words=words: run(words))[1] for _ in range(2)], [1, 1])
 
 
+def test_check_in_check(clang, folder):
+    """Of a check that a test runs: what stands in front of its clang already stays as it is, and is not wrapped once more."""
+    prepare = "import pathlib, sys; sys.path.insert(0, sys.argv[1]); import report; report.LOGS = pathlib.Path(sys.argv[2]); import clang; clang.prepare(); print(clang.folder)"
+    logs, kept = folder / "logs", sorted((clang.folder / "kept").iterdir())
+    for what, path, wanted in (("one that has what stands for clang", f"{clang.folder}{os.pathsep}{clang.plain}", None), ("one that has not", clang.plain, logs / "clang")):
+        done = subprocess.run([sys.executable, "-B", "-c", prepare, ROOT / "tools" / "checks", logs], capture_output=True, text=True, env={**os.environ, "PATH": path})
+        expect(f"a check, {what}", (done.stdout.strip(), (logs / "clang" / "clang-19").exists(), sorted((clang.folder / "kept").iterdir())),
+               (str(wanted), wanted is not None, kept))
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         clang = Clang(folder)
         test_chainc(clang)
         test_texts(clang, folder)
+        test_check_in_check(clang, folder)
     return runs.ended()
 
 
