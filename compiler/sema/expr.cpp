@@ -1,4 +1,5 @@
 // Expressions: dispatch, literals, names, and what may stand where a value is wanted.
+#include "compiler/ir/visit.h"
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -6,15 +7,6 @@ namespace chainio::sema {
 using checked::ExprKind;
 using checked::Type;
 using checked::TypeKind;
-
-namespace {
-
-template <class... F>
-struct Overload : F... {
-    using F::operator()...;
-};
-
-}  // namespace
 
 std::string Checker::describe(const Type& type) const {
     if (type.kind == TypeKind::view) return "a view of `" + module_.records[type.record].name + "`";
@@ -38,7 +30,7 @@ std::string Checker::article(const Value& v) const {
 Value Checker::any(const ast::Expr& e) {
     if (levels_ == 0) begin_expression(e.span);
     const Level level(levels_);
-    return std::visit(Overload{
+    return std::visit(ir::Overloaded{
                           [&](const ast::IntLit& n) { return literal(e, n); },
                           [&](const ast::StringLit& n) {
                               return string_fits(n.value, e.span) ? bytes_constant(n.value, e.span) : Value{};

@@ -1,4 +1,5 @@
 // Statements: dispatch, let, var, assignment, and calls.
+#include "compiler/ir/visit.h"
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -9,11 +10,6 @@ using checked::Type;
 using checked::TypeKind;
 
 namespace {
-
-template <class... F>
-struct Overload : F... {
-    using F::operator()...;
-};
 
 // Space in the state of one variable, as the lowering lays it out: 8-byte slots, a length before bytes.
 std::uint32_t slot_bytes(const Type& type) { return type.kind == TypeKind::bytes ? 8 + (type.max + 7) / 8 * 8 : 8; }
@@ -68,7 +64,7 @@ bool Checker::block(const ast::Block& n, checked::Block& out) {
 }
 
 bool Checker::statement(const ast::Stmt& s, checked::Block& out) {
-    return std::visit(Overload{
+    return std::visit(ir::Overloaded{
                           [&](const ast::Let& n) { return let_stmt(s, n, out); },
                           [&](const ast::Var& n) { return var_stmt(s, n, out); },
                           [&](const ast::Assign& n) { return assign_stmt(s, n, out); },
