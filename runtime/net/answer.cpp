@@ -1,15 +1,8 @@
 // How an answer leaves in the request's own frame, and how packets get onto the rings.
-#include <linux/if_xdp.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "runtime/net/port.h"
-
-// Linux 6.6 and later; the distribution's headers may be older.
-#ifndef XDP_PKT_CONTD
-#define XDP_PKT_CONTD (1 << 0)
-#endif
 
 namespace chainio::net {
 

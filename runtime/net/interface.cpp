@@ -26,6 +26,14 @@ namespace {
 
 constexpr Address kAnyIpv4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0};
 
+std::expected<bpf_xdp_query_opts, int> query_xdp(const Interface& interface) {
+    bpf_xdp_query_opts said{};
+    said.sz = sizeof said;
+    const int failed = bpf_xdp_query(static_cast<int>(interface.index), 0, &said);
+    if (failed != 0) return std::unexpected(-failed);
+    return said;
+}
+
 }  // namespace
 
 std::expected<Linked, Unfound> linked_of(const std::string& text) {
@@ -152,19 +160,24 @@ std::expected<Interface, Unfound> find_interface(const std::string& name) {
     return found;
 }
 
+std::expected<std::uint64_t, int> driver_features(const Interface& interface) {
+    const auto said = query_xdp(interface);
+    if (!said) return std::unexpected(said.error());
+    return said->feature_flags;
+}
+
 std::expected<std::optional<AttachedProgram>, Unfound> attached_program(const Interface& interface) {
-    bpf_xdp_query_opts query{};
-    query.sz = sizeof query;
-    if (const int failed = bpf_xdp_query(static_cast<int>(interface.index), 0, &query); failed != 0)
-        return std::unexpected(Unfound{
-            fmt::format("cannot ask which XDP program is attached to '{}': {}", interface.name, std::strerror(-failed)),
-            lacks_descriptor(-failed)});
+    const auto query = query_xdp(interface);
+    if (!query)
+        return std::unexpected(Unfound{fmt::format("cannot ask which XDP program is attached to '{}': {}",
+                                                   interface.name, std::strerror(query.error())),
+                                       lacks_descriptor(query.error())});
     AttachedProgram program;
-    for (const std::uint32_t id : {query.prog_id, query.drv_prog_id, query.skb_prog_id, query.hw_prog_id}) {
+    for (const std::uint32_t id : {query->prog_id, query->drv_prog_id, query->skb_prog_id, query->hw_prog_id}) {
         if (program.id == 0) program.id = id;
     }
     if (program.id == 0) return std::nullopt;
-    program.generic = program.id == query.skb_prog_id;
+    program.generic = program.id == query->skb_prog_id;
     if (const int fd = bpf_prog_get_fd_by_id(program.id); fd >= 0) {
         bpf_prog_info info{};
         __u32 size = sizeof info;

@@ -71,6 +71,12 @@ bool runs_on_members(const Interface& interface);
 // asked: a process without a descriptor to spare still has its interface.
 std::optional<bool> is_gone(const Interface& interface);
 
+// What its driver says of itself since Linux 6.3, as flags; an errno where the kernel cannot be asked.
+inline constexpr std::uint64_t kBasicFeature = 1;     // NETDEV_XDP_ACT_BASIC
+inline constexpr std::uint64_t kTransmitFeature = 4;  // NETDEV_XDP_ACT_NDO_XMIT
+inline constexpr std::uint64_t kZeroCopyFeature = 8;  // NETDEV_XDP_ACT_XSK_ZEROCOPY
+std::expected<std::uint64_t, int> driver_features(const Interface& interface);
+
 // An XDP program that is attached already.
 struct AttachedProgram {
     std::uint32_t id = 0;

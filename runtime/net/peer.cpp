@@ -16,10 +16,6 @@
 namespace chainio::net {
 namespace {
 
-// A veth's peer takes packets only where it has a program itself or GRO is on: the kernel says so by this feature since
-// 6.3.
-constexpr std::uint64_t kTransmitFeature = 4;  // NETDEV_XDP_ACT_NDO_XMIT
-
 // While a veth's peer has a native program, segments are the veth's own work and nobody can switch this on. Unlike the
 // other features of that kind it does not depend on any that a person may have switched off.
 constexpr std::string_view kOffBesideProgram = "tx-gso-list";
@@ -81,11 +77,10 @@ std::expected<cio_xdp_answering, int> taken_by_peer(const Interface& interface, 
         if (!has) return std::unexpected(has.error());
         if (*has) return CIO_XDP_BY_TX;
     }
-    bpf_xdp_query_opts found{};
-    found.sz = sizeof found;
-    const int failed = bpf_xdp_query(static_cast<int>(interface.index), 0, &found);
-    if (is_shortage(-failed)) return std::unexpected(-failed);
-    return failed == 0 && (found.feature_flags & kTransmitFeature) != 0 ? CIO_XDP_BY_REDIRECT : CIO_XDP_SILENT;
+    // A veth's peer takes packets only where it has a program itself or GRO is on: the kernel says so by this feature.
+    const auto features = driver_features(interface);
+    if (!features && is_shortage(features.error())) return std::unexpected(features.error());
+    return (features.value_or(0) & kTransmitFeature) != 0 ? CIO_XDP_BY_REDIRECT : CIO_XDP_SILENT;
 }
 
 }  // namespace chainio::net

@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
-#include <linux/if_xdp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -16,30 +15,20 @@
 #include "runtime/net/peer.h"
 #include "runtime/net/shortage.h"
 
-// Linux 6.6 and later; the distribution's headers may be older.
-#ifndef XDP_PKT_CONTD
-#define XDP_PKT_CONTD (1 << 0)
-#endif
-
 namespace chainio::net {
 namespace {
 
 std::uint64_t dropped_of(const xdp_statistics& queue) { return queue.rx_dropped + queue.rx_ring_full; }
 
-constexpr std::uint64_t kZeroCopyFeature = 8;  // NETDEV_XDP_ACT_XSK_ZEROCOPY
-constexpr std::uint32_t kHeadroom = 256;       // that the kernel leaves in front of what it receives
+constexpr std::uint32_t kHeadroom = 256;  // that the kernel leaves in front of what it receives
 // The MTU whose packets all fit into a frame, with two VLAN tags and a frame check, as Linux counts.
 constexpr unsigned kLongestAlone = kChunk - kHeadroom - kEthernet - 12;
 constexpr std::uint32_t kLongestPacket = kEthernet + 65535;
 constexpr std::size_t kLine = 64, kFetched = 2 * kLine;  // of a packet: its headers, and where the request begins
 constexpr unsigned kMostFds = kMostQueues;
 
-// What a driver says of itself, from Linux 6.3 on.
 bool driver_has_zero_copy(const Interface& interface) {
-    bpf_xdp_query_opts found{};
-    found.sz = sizeof found;
-    return bpf_xdp_query(static_cast<int>(interface.index), 0, &found) == 0 &&
-           (found.feature_flags & kZeroCopyFeature) != 0;
+    return (driver_features(interface).value_or(0) & kZeroCopyFeature) != 0;
 }
 
 Refusal bind_refusal(const Interface& interface, const PortOptions& options, unsigned queue, int error) {

@@ -2,6 +2,7 @@
 // the kernel receives on the processor of who has sent, and what it writes to a socket then would lie beside what
 // sending reads of it for each packet.
 #pragma once
+#include <linux/if_xdp.h>
 #include <xdp/xsk.h>
 
 #include <array>
@@ -11,6 +12,11 @@
 #include <string>
 
 #include "runtime/umem/region.h"
+
+// Linux 6.6 and later; the distribution's headers may be older.
+#ifndef XDP_PKT_CONTD
+#define XDP_PKT_CONTD (1 << 0)
+#endif
 
 namespace chainio::net {
 

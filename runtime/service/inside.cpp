@@ -27,7 +27,7 @@ std::string name_of(const ir::Module& module, const ir::Slice& at) {
 
 std::expected<std::unique_ptr<Inside>, std::string> Inside::create(
     const engine::Engine& engine, std::shared_ptr<const spec::Loaded> spec, const Files& files, const Options& options,
-    const Plan& plan, const std::vector<Server::Port>& ports, metrics::Fallbacks& fallbacks) {
+    const Plan& plan, const std::vector<GivenPort>& ports, metrics::Fallbacks& fallbacks) {
     const ir::Module& module = spec->module();
     std::unique_ptr<Inside> inside(new Inside);
     std::vector<engine::KernelServer::Listener> listeners;
@@ -39,10 +39,7 @@ std::expected<std::unique_ptr<Inside>, std::string> Inside::create(
         };
         if (const std::string missing = missing_file(module, service, true, files); !missing.empty())
             return failed(missing);
-        std::uint16_t port = service.endpoints[each.endpoint].port;
-        for (const Server::Port& other : ports)
-            if (other.service == each.service) port = other.port;
-        auto bound = listen_at(options.address, port, true);
+        auto bound = listen_at(options.address, port_of(module, each, ports), true);
         if (!bound) return failed(bound.error());
         inside->sockets_.push_back(bound->fd);
         // Connections have what the socket has that they come by.

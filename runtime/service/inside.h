@@ -21,12 +21,9 @@ class Inside {
         std::uint32_t zero_copy_bytes = 0;
     };
     // The endpoints that the plan puts inside; the engine's files stay open for as long as this lives.
-    static std::expected<std::unique_ptr<Inside>, std::string> create(const engine::Engine& engine,
-                                                                      std::shared_ptr<const spec::Loaded> spec,
-                                                                      const Files& files, const Options& options,
-                                                                      const Plan& plan,
-                                                                      const std::vector<Server::Port>& ports,
-                                                                      metrics::Fallbacks& fallbacks);
+    static std::expected<std::unique_ptr<Inside>, std::string> create(
+        const engine::Engine& engine, std::shared_ptr<const spec::Loaded> spec, const Files& files,
+        const Options& options, const Plan& plan, const std::vector<GivenPort>& ports, metrics::Fallbacks& fallbacks);
     ~Inside();
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;

@@ -51,6 +51,11 @@ void place(const ir::Endpoint& endpoint, bool wanted, Kernel& kernel, EndpointPl
 
 }  // namespace
 
+std::uint16_t port_of(const ir::Module& module, const EndpointPlan& of, const std::vector<GivenPort>& given) {
+    const auto found = std::ranges::find(given, of.service, &GivenPort::service);
+    return found != given.end() ? found->port : module.services[of.service].endpoints[of.endpoint].port;
+}
+
 Plan plan_of(const ir::Module& module, bool kernel) {
     Plan plan;
     Kernel places{.module = module};

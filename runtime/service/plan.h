@@ -18,6 +18,14 @@ struct EndpointPlan {
 };
 using Plan = std::vector<EndpointPlan>;  // of all endpoints
 
+// A port that was given when the runtime was started; 0: any that is free.
+struct GivenPort {
+    std::uint32_t service = 0;
+    std::uint16_t port = 0;
+};
+// Where an endpoint listens: at what was given for its service, else at what the spec says.
+std::uint16_t port_of(const ir::Module& module, const EndpointPlan& of, const std::vector<GivenPort>& given);
+
 // With `kernel` the kernel engine answers what it can: `via kernel` and `via auto` over tcp.
 Plan plan_of(const ir::Module& module, bool kernel = false);
 // The kernel takes none of them after all: what wants to be there is refused, and the others are answered in user

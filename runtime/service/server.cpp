@@ -62,8 +62,8 @@ Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& opti
 
 std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engine& engine, Files files,
                                                                    const ServerOptions& options, const Plan& plan,
-                                                                   const std::vector<Port>& ports, ring::Shared& ring,
-                                                                   metrics::Fallbacks& fallbacks) {
+                                                                   const std::vector<GivenPort>& ports,
+                                                                   ring::Shared& ring, metrics::Fallbacks& fallbacks) {
     auto net = Net::create(ring, fallbacks);
     if (!net) return std::unexpected(net.error());
     auto generation = make_generation(engine, std::move(files), options);

@@ -62,17 +62,12 @@ class Server {
     // those that have come and are not answered yet.
     static std::size_t packet_bytes(unsigned queues);
 
-    // A port that is not the spec's, for one service; 0 lets the kernel choose.
-    struct Port {
-        std::uint32_t service = 0;
-        std::uint16_t port = 0;
-    };
     // What is wrong where two endpoints would listen at one port; else empty.
-    static std::string given_twice(const ir::Module& module, const Plan& plan, const std::vector<Port>& ports);
+    static std::string given_twice(const ir::Module& module, const Plan& plan, const std::vector<GivenPort>& ports);
     // Serves the endpoints that the plan has in user space.
     static std::expected<std::unique_ptr<Server>, std::string> create(engine::Engine& engine, Files files,
                                                                       const ServerOptions& options, const Plan& plan,
-                                                                      const std::vector<Port>& ports,
+                                                                      const std::vector<GivenPort>& ports,
                                                                       ring::Shared& ring,
                                                                       metrics::Fallbacks& fallbacks);
     ~Server();
@@ -102,7 +97,7 @@ class Server {
     // over between two requests where the newer spec has their service with the same framing; the others end as drain()
     // ends them. An error leaves everything as it is. Not to be called while reloading().
     std::expected<void, std::string> reload(engine::Engine& engine, Files files, const Plan& plan,
-                                            const std::vector<Port>& ports);
+                                            const std::vector<GivenPort>& ports);
     // Whether requests or connections still need the engine of before the last reload.
     bool reloading() const { return before_ != nullptr; }
     // Whether step() has something to do that no descriptor tells of.
@@ -213,7 +208,7 @@ class Server {
     static std::expected<std::unique_ptr<Generation>, std::string> make_generation(engine::Engine& engine, Files files,
                                                                                    const ServerOptions& options);
     std::expected<std::vector<Listener>, std::string> listeners_for(Generation& generation, const Plan& plan,
-                                                                    const std::vector<Port>& ports) const;
+                                                                    const std::vector<GivenPort>& ports) const;
     std::expected<Listener, std::string> listen(std::uint32_t service, std::uint16_t port, bool tcp) const;
     const Listener* find_listener(const std::string& service, std::uint16_t wanted, bool tcp,
                                   std::span<const Listener> taken) const;

@@ -35,11 +35,6 @@ bool same_framing(const ir::Module& module_a, const ir::Framing& a, const ir::Mo
     return a.bytes == b.bytes && a.end == b.end && code_of(module_a, a.length) == code_of(module_b, b.length);
 }
 
-std::uint16_t given_port(const ir::Module& module, const EndpointPlan& of, const std::vector<Server::Port>& ports) {
-    const auto given = std::ranges::find(ports, of.service, &Server::Port::service);
-    return given != ports.end() ? given->port : module.services[of.service].endpoints[of.endpoint].port;
-}
-
 }  // namespace
 
 // A daemon that serves goes on when there is no memory for another one.
@@ -82,7 +77,7 @@ std::expected<Server::Listener, std::string> Server::listen(std::uint32_t servic
     return listener;
 }
 
-std::string Server::given_twice(const ir::Module& module, const Plan& plan, const std::vector<Port>& ports) {
+std::string Server::given_twice(const ir::Module& module, const Plan& plan, const std::vector<GivenPort>& ports) {
     struct At {
         bool tcp;
         std::uint16_t port;
@@ -93,7 +88,7 @@ std::string Server::given_twice(const ir::Module& module, const Plan& plan, cons
         if (!each.in_user_space()) continue;
         const ir::Service& service = module.services[each.service];
         const bool tcp = service.endpoints[each.endpoint].tcp;
-        const std::uint16_t port = given_port(module, each, ports);
+        const std::uint16_t port = port_of(module, each, ports);
         const auto same = std::ranges::find_if(
             taken, [&](const At& other) { return port != 0 && other.port == port && other.tcp == tcp; });
         if (same != taken.end())
@@ -107,9 +102,8 @@ std::string Server::given_twice(const ir::Module& module, const Plan& plan, cons
 }
 
 // A listener for each endpoint that is served: those that are there already, and new ones.
-std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(Generation& generation,
-                                                                                const Plan& plan,
-                                                                                const std::vector<Port>& ports) const {
+std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
+    Generation& generation, const Plan& plan, const std::vector<GivenPort>& ports) const {
     std::vector<Listener> wanted;
     std::vector<int> opened;
     const auto failed = [&](const std::string& message) {
@@ -124,7 +118,7 @@ std::expected<std::vector<Server::Listener>, std::string> Server::listeners_for(
         const ir::Endpoint& endpoint = service.endpoints[each.endpoint];
         const std::string missing = missing_file(module, service, endpoint.tcp, generation.files);
         if (!missing.empty()) return failed(fmt::format("service '{}' cannot be served: {}", service.name, missing));
-        const std::uint16_t port = given_port(module, each, ports);
+        const std::uint16_t port = port_of(module, each, ports);
         if (const Listener* there = find_listener(service.name, port, endpoint.tcp, wanted)) {
             wanted.push_back(*there);
         } else {
@@ -231,7 +225,7 @@ void Server::leave(Listener& listener) {
 }
 
 std::expected<void, std::string> Server::reload(engine::Engine& engine, Files files, const Plan& plan,
-                                                const std::vector<Port>& ports) {
+                                                const std::vector<GivenPort>& ports) {
     auto made = make_generation(engine, std::move(files), options_);
     if (!made) return std::unexpected(made.error());
     auto next = std::move(*made);

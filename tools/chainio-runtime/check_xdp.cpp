@@ -103,15 +103,12 @@ std::string try_it() {
     return port ? kOk + (*port)->describe() : kMissing + port.error().message;
 }
 
-// What the driver says of itself, from Linux 6.3 on.
 std::string driver_modes(const net::Interface& interface) {
-    constexpr std::uint64_t kBasic = 1, kZeroCopy = 8;  // NETDEV_XDP_ACT_…
     if (net::runs_on_members(interface)) return "generic XDP, as its driver runs programs on its members";
-    bpf_xdp_query_opts found{};
-    found.sz = sizeof found;
-    if (bpf_xdp_query(static_cast<int>(interface.index), 0, &found) != 0) return "modes unknown";
-    if ((found.feature_flags & kBasic) == 0) return "generic XDP, or native where the driver does not say so";
-    return (found.feature_flags & kZeroCopy) != 0 ? "native XDP, zero-copy" : "native XDP, copy";
+    const auto features = net::driver_features(interface);
+    if (!features) return "modes unknown";
+    if ((*features & net::kBasicFeature) == 0) return "generic XDP, or native where the driver does not say so";
+    return (*features & net::kZeroCopyFeature) != 0 ? "native XDP, zero-copy" : "native XDP, copy";
 }
 
 std::string program_text(const net::AttachedProgram& program) {

@@ -114,8 +114,8 @@ std::expected<std::vector<OpenFile>, Problem> open_files(const Options& options,
     return given;
 }
 
-std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Options& options, const ir::Module& module) {
-    std::vector<service::Server::Port> ports;
+std::expected<std::vector<service::GivenPort>, Problem> ports_of(const Options& options, const ir::Module& module) {
+    std::vector<service::GivenPort> ports;
     std::vector<std::string> names;
     for (const auto& service : module.services) names.push_back(service.name);
     for (const std::string& pair : options.ports) {
@@ -130,7 +130,7 @@ std::expected<std::vector<service::Server::Port>, Problem> ports_of(const Option
             return problem(kExitUsage,
                            fmt::format("there is no service '{}'{}", name, tool::suggestion(name, names, "services")));
         const auto index = static_cast<std::uint32_t>(found - names.begin());
-        if (std::ranges::find(ports, index, &service::Server::Port::service) != ports.end())
+        if (std::ranges::find(ports, index, &service::GivenPort::service) != ports.end())
             return problem(kExitUsage,
                            fmt::format("--port is given twice for service '{}'; keep one of the two", name));
         for (const bool tcp : {true, false}) {
@@ -170,8 +170,7 @@ service::Files Edition::named_files() const {
 
 std::string Edition::endpoint_text(const service::EndpointPlan& of) const {
     ir::Endpoint endpoint = loaded->module().services[of.service].endpoints[of.endpoint];
-    const auto given = std::ranges::find(ports, of.service, &service::Server::Port::service);
-    if (given != ports.end() && of.refused.empty()) endpoint.port = given->port;
+    if (of.refused.empty()) endpoint.port = service::port_of(loaded->module(), of, ports);
     return service::endpoint_text(endpoint);
 }
 

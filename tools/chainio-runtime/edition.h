@@ -29,7 +29,7 @@ struct Edition {
     std::unique_ptr<engine::Engine> engine;
     std::vector<OpenFile> files;
     service::Plan plan;  // what becomes of the spec's endpoints
-    std::vector<service::Server::Port> ports;
+    std::vector<service::GivenPort> ports;
     std::vector<Call> calls;
     std::vector<std::uint32_t> free;         // of the calls
     std::vector<std::uint32_t> short_calls;  // which wait for frames that replies lie in

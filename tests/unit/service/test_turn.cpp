@@ -48,7 +48,7 @@ service s on tcp 9000 via uring {
         ServerOptions options;
         options.address = "127.0.0.1";
         options.gather_ns = options.most_gather_ns = gather_ns;
-        const std::vector<Server::Port> any = {Server::Port{.service = 0, .port = 0}};
+        const std::vector<GivenPort> any = {GivenPort{.service = 0, .port = 0}};
         auto server =
             Server::create(*engine_, Files({}), options, plan_of(engine_->spec().module()), any, *ring_, fallbacks_);
         ASSERT_TRUE(server) << server.error();
