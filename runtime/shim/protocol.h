@@ -288,7 +288,7 @@ static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
 static_assert(kVersion == 15 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
               sizeof(Plan) == 50'336 && offsetof(Region, stats) == kPlanBytes + 56 && sizeof(Stats) == 32'376 &&
-              sizeof(Ring) == 65'728);
+              sizeof(Ring) == 65'728 && offsetof(Region, rings) == 98'048);
 
 // A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of
 // others that took longer, this is told. They leave their event for when the server next looks, so that a warm program
