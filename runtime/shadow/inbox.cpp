@@ -83,7 +83,7 @@ void Inbox::find_rings(MessageSink& sink) {
         // A thread may have ended already and have left events behind.
         const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
         if (owner == 0 && ring.tail.load(std::memory_order_acquire) == heads_[i].position) return false;
-        const std::uint32_t process = ring.process.load(std::memory_order_relaxed);
+        const std::uint32_t process = region_.processes[i].load(std::memory_order_relaxed);
         if (!heads_[i].active) {
             heads_[i].active = true;
             heads_[i].seen_at_reclaim = heads_[i].position;
@@ -109,6 +109,11 @@ void Inbox::find_rings(MessageSink& sink) {
 bool Inbox::is_elsewhere(const shim::Ring& ring) const {
     const std::uint32_t pids = ring.pids.load(std::memory_order_relaxed);
     return pids != 0 && pids_ != 0 && pids != pids_;
+}
+
+NestedProcess Inbox::process_of(std::uint32_t index) const {
+    return {region_.rings[index].pids.load(std::memory_order_relaxed),
+            region_.processes[index].load(std::memory_order_relaxed)};
 }
 
 // Processes of two namespaces may have the same number. One that executes a program is one process still, as far as
@@ -239,8 +244,7 @@ void Inbox::look_elsewhere() {
         const shim::Ring& ring = region_.rings[index];
         const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
         if (!heads_[index].still || owner == 0 || (owner & shim::kTaking) != 0 || !is_elsewhere(ring)) continue;
-        const NestedProcess one{ring.pids.load(std::memory_order_relaxed),
-                                ring.process.load(std::memory_order_relaxed)};
+        const NestedProcess one = process_of(index);
         if (std::ranges::find(gone_, one) == gone_.end()) gone_.push_back(one);
     }
     strike_living(gone_);
@@ -262,11 +266,10 @@ void Inbox::forget_ended() {
 
 // Of a ring that has stood still. Who is about to take it may have been stopped amid that: once it goes on, it would
 // write its numbers into a ring that is another's by then. Of which namespace its number is nobody knows yet.
-bool Inbox::is_gone(const shim::Ring& ring, std::uint32_t owner) const {
+bool Inbox::is_gone(std::uint32_t index, std::uint32_t owner) const {
     if ((owner & shim::kTaking) != 0) return !thread_lives(owner & ~shim::kTaking);
-    const NestedProcess process{ring.pids.load(std::memory_order_relaxed),
-                                ring.process.load(std::memory_order_relaxed)};
-    if (is_elsewhere(ring)) return std::ranges::find(gone_, process) != gone_.end();
+    const NestedProcess process = process_of(index);
+    if (is_elsewhere(region_.rings[index])) return std::ranges::find(gone_, process) != gone_.end();
     return !thread_lives(process.number, owner);
 }
 
@@ -286,7 +289,7 @@ void Inbox::reclaim() {
         std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
         if (!head.still || ring.tail.load(std::memory_order_acquire) != head.position) return false;
         if (owner != 0) {
-            if (!is_gone(ring, owner)) return false;
+            if (!is_gone(index, owner)) return false;
             if (!ring.owner.compare_exchange_strong(owner, 0, std::memory_order_acq_rel)) return false;
         }
         head.active = false;

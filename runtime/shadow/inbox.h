@@ -73,7 +73,8 @@ class Inbox {
     void count_lost(std::uint32_t index);
     void look_elsewhere();
     void forget_ended();
-    bool is_gone(const shim::Ring& ring, std::uint32_t owner) const;
+    bool is_gone(std::uint32_t index, std::uint32_t owner) const;
+    NestedProcess process_of(std::uint32_t index) const;
     bool is_elsewhere(const shim::Ring& ring) const;
     void note_process(const shim::Ring& ring, std::uint32_t process, MessageSink& sink);
 

@@ -104,10 +104,11 @@ bool has_memory(Ring& ring) {
 
 // Whoever sees the owner without kTaking sees the others as well. False: somebody else was quicker, or took it for
 // given up meanwhile.
-bool take(Ring& ring, std::uint32_t from, const Taker& taker) {
+bool take(Region& region, unsigned index, std::uint32_t from, const Taker& taker) {
+    Ring& ring = region.rings[index];
     std::uint32_t taking = taker.thread | kTaking;
     if (!ring.owner.compare_exchange_strong(from, taking)) return false;
-    ring.process.store(taker.process);
+    region.processes[index].store(taker.process);
     ring.pids.store(taker.pids);
     ring.image.store(taker.image);
     return ring.owner.compare_exchange_strong(taking, taker.thread);
@@ -168,7 +169,7 @@ Ring* claim(Region& region, const Taker& taker) {
         const bool used = was_taken_once(region, index);
         if (!used && room) room = has_memory(ring);
         if (!used && !room) continue;
-        if (ring.owner.load(std::memory_order_relaxed) != 0 || !take(ring, 0, taker)) continue;
+        if (ring.owner.load(std::memory_order_relaxed) != 0 || !take(region, index, 0, taker)) continue;
         region.used_rings[index / 64].fetch_or(std::uint64_t{1} << index % 64, std::memory_order_release);
         return &ring;
     }
@@ -184,23 +185,23 @@ Ring* take_over(Region& region, const Taker& taker) {
         if (!was_taken_once(region, index)) continue;
         const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
         if ((owner & kTaking) != 0 || ring.pids.load(std::memory_order_relaxed) != taker.pids) continue;
-        const std::uint32_t process = ring.process.load(std::memory_order_relaxed);
+        const std::uint32_t process = region.processes[index].load(std::memory_order_relaxed);
         if (owner != 0 && raw_call(SYS_tgkill, process, owner, 0) != -ESRCH) continue;
-        if (take(ring, owner, taker)) return &ring;
+        if (take(region, index, owner, taker)) return &ring;
     }
     return nullptr;
 }
 
 void free_of_earlier_images(Region& region, const Taker& taker) {
     for (unsigned i = 0; i < kRings && taker.pids != 0; ++i) {
+        const auto is_of_process = [&] { return region.processes[i].load(std::memory_order_relaxed) == taker.process; };
+        if (!is_of_process()) continue;  // before its ring is touched
         Ring& ring = region.rings[i];
-        if (!was_taken_once(region, i)) continue;
         std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
-        if (owner == 0 || (owner & kTaking) != 0) continue;
-        const bool is_ours = ring.process.load(std::memory_order_relaxed) == taker.process &&
-                             ring.pids.load(std::memory_order_relaxed) == taker.pids;
-        if (is_ours && ring.image.load(std::memory_order_relaxed) != taker.image)
-            ring.owner.compare_exchange_strong(owner, 0);
+        if (owner == 0 || (owner & kTaking) != 0 || !is_of_process()) continue;
+        const bool is_earlier = ring.pids.load(std::memory_order_relaxed) == taker.pids &&
+                                ring.image.load(std::memory_order_relaxed) != taker.image;
+        if (is_earlier) ring.owner.compare_exchange_strong(owner, 0);
     }
 }
 

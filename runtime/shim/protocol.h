@@ -15,7 +15,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 15;
+inline constexpr std::uint32_t kVersion = 16;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
 inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
@@ -123,13 +123,12 @@ inline constexpr std::uint32_t kTaking = 0x80000000;
 // A byte ring with one producer (a thread of a program) and one consumer (the server). Positions count bytes and wrap
 // at 2^32; an event never crosses the end of `data`. A full ring loses the event, never the program's time.
 struct Ring {
-    // tid of the producer; 0: free; with kTaking: of one that is about to be, while the next three fields are not its
-    // own yet. A thread takes a free ring and frees it when it ends, its process ends, or executes another program,
-    // with events still in it; the next owner goes on behind them. The server frees those of dead processes, and a
-    // thread that finds none free takes one of a dead process.
+    // tid of the producer; 0: free; with kTaking: of one that is about to be, while the next two fields and
+    // Region::processes are not its own yet. A thread takes a free ring and frees it when it ends, its process ends, or
+    // executes another program, with events still in it; the next owner goes on behind them. The server frees those of
+    // dead processes, and a thread that finds none free takes one of a dead process.
     alignas(64) std::atomic<std::uint32_t> owner;
-    std::atomic<std::uint32_t> process;
-    std::atomic<std::uint32_t> pids;              // the PID namespace that both numbers are of (inode); 0: not known
+    std::atomic<std::uint32_t> pids;              // the PID namespace of its number and its process's; 0: not known
     std::atomic<std::uint32_t> image;             // which of the process's images it is, by Region::images
     alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
     std::atomic<std::uint32_t> lost;              // events that found no room
@@ -259,7 +258,7 @@ struct Region {
     // By class: shorter reads are of no use to chains on reads, as far as is known, so that they neither wake the
     // server, unless it rests, nor are told of before they begin. 0: all may be.
     std::atomic<std::uint32_t> least_read[kMaxClasses];
-    std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while it is Ring::process
+    std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while `processes` has it
     std::atomic<std::uint64_t>
         served;  // bytes of the file kServedFile beside the region's (served.h); 0: there is none
     DiskFacts disks[kMaxDisks];
@@ -279,6 +278,9 @@ struct Region {
     std::atomic<std::uint32_t> images;    // counts processes that have posted, each anew when it has executed a program
     // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
     std::atomic<std::uint64_t> used_rings[kRings / 64];
+    // By ring: the producer's process. They lie together, as each program looks for its own when it begins: in the
+    // rings that would be a page fault each.
+    std::atomic<std::uint32_t> processes[kRings];
     Stats stats;
     alignas(64) Rewriting rewriting;
     Ring rings[kRings];
@@ -286,9 +288,9 @@ struct Region {
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
-static_assert(kVersion == 15 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
-              sizeof(Plan) == 50'336 && offsetof(Region, stats) == kPlanBytes + 56 && sizeof(Stats) == 32'376 &&
-              sizeof(Ring) == 65'728 && offsetof(Region, rings) == 98'048);
+static_assert(kVersion == 16 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
+              sizeof(Plan) == 50'336 && offsetof(Region, stats) == kPlanBytes + 1080 && sizeof(Stats) == 32'376 &&
+              sizeof(Ring) == 65'728 && offsetof(Region, rings) == 99'072);
 
 // A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of
 // others that took longer, this is told. They leave their event for when the server next looks, so that a warm program

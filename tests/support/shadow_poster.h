@@ -37,7 +37,7 @@ class Poster {
     Poster(shim::Region& region, unsigned ring, std::uint32_t process = static_cast<std::uint32_t>(getpid()),
            std::uint32_t thread = static_cast<std::uint32_t>(gettid()))
         : ring_(region.rings[ring]), process_(process) {
-        ring_.process = process;
+        region.processes[ring] = process;
         ring_.owner = thread;
         region.used_rings[ring / 64] |= std::uint64_t{1} << ring % 64;
     }

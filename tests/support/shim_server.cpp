@@ -138,7 +138,7 @@ void drain(Ring& ring, unsigned index) {
 void drain_all(Region& region) {
     for (unsigned i = 0; i < chainio::shim::kRings; ++i) {
         drain(region.rings[i], i);
-        if (region.rings[i].owner != 0) region.serves[i] = region.rings[i].process.load();
+        if (region.rings[i].owner != 0) region.serves[i] = region.processes[i].load();
     }
 }
 

@@ -417,7 +417,7 @@ TEST_F(InboxTest, GarbageRingsNeverDoHarm) {
         for (std::size_t i = 0; i < shim::kRingBytes; i++)
             ring.data[i] = bytes.empty() ? 0xff : bytes[i % bytes.size()];
         ring.owner = owner;
-        ring.process = tail;
+        region_->processes[17] = tail;
         ring.tail = tail;
         inbox_.drain(taken_, 100'000, true);
         RC_ASSERT(ring.head.load() == tail);
@@ -476,7 +476,7 @@ TEST_F(InboxTest, RingsOfDeadProcessesAreFreedAndThoseOfLivingOnesKept) {
     EXPECT_NE(alive.ring().owner, 0u);
     EXPECT_EQ(inbox_.rings(), 1u);
     EXPECT_EQ(taken_.all.size(), 1u) << "what it had posted was taken first";
-    EXPECT_NE(dead.ring().process, 0u) << "it may be another's by now";
+    EXPECT_NE(region_->processes[1], 0u) << "it may be another's by now";
     // Its next owner goes on behind it.
     Poster next(*region_, 1);
     ASSERT_TRUE(next.post(read_event(2)));

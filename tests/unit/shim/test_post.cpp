@@ -93,6 +93,21 @@ TEST(Claim, AnImageFreesWhatEarlierOnesOfItsProcessHave) {
     EXPECT_EQ(half->owner, 10 | kTaking) << "its process is another's still";
 }
 
+// A page fault for each ring would take longer than many a program that is started.
+TEST(Claim, AnImageTouchesNoRingOfOtherProcesses) {
+    const auto region = make_region();
+    while (claim(*region, {5, 100, 7, 1})) {}
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto first = (reinterpret_cast<std::uintptr_t>(region->rings) + page - 1) / page * page;
+    const auto end = reinterpret_cast<std::uintptr_t>(region.get()) + kRegionBytes;
+    EXPECT_EQ(tests::in_child([&] {
+                  if (mprotect(reinterpret_cast<void*>(first), end - first, PROT_NONE) != 0) return 1;
+                  free_of_earlier_images(*region, {6, 101, 7, 2});
+                  return 0;
+              }),
+              0);
+}
+
 std::uint32_t own_pids() {
     struct stat status{};
     return stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint32_t>(status.st_ino) : 0;
@@ -144,7 +159,7 @@ TEST_F(AllTaken, WhatADeadThreadHasIsTakenOverAndNothingOfItLost) {
     Ring* ring = take_over(*region_, taker());
     ASSERT_NE(ring, nullptr);
     EXPECT_EQ(ring->owner, taker().thread);
-    EXPECT_EQ(ring->process, taker().process);
+    EXPECT_EQ(region_->processes[ring - region_->rings], taker().process);
     std::uint32_t head = ring->head;
     Event event{};
     event.kind = EventKind::closed;
@@ -342,8 +357,9 @@ TEST(Post, AChildHasItsOwnRing) {
         const pid_t child = fork();
         if (child == 0) {
             post_event(*region, *process, event, nullptr, 0);
-            const bool good = producer.ring && producer.ring != mine &&
-                              producer.ring->process == static_cast<std::uint32_t>(getpid());
+            const Ring* own = producer.ring;
+            const bool good =
+                own && own != mine && region->processes[own - region->rings] == static_cast<std::uint32_t>(getpid());
             _exit(good ? 0 : 1);
         }
         int status = 1;
