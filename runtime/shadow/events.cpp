@@ -75,6 +75,7 @@ Events::Events(const Parts& parts, bool explain)
 }
 
 void Events::on_message(const Message& message) {
+    if (shown_until_ != UINT64_MAX && now_ns() >= shown_until_) not_shown_++;
     switch (message.event.kind) {
         case shim::EventKind::opened: return on_opened(message);
         case shim::EventKind::read:
@@ -203,8 +204,7 @@ void Events::run_read(const Message& message) {
         parts_.score.saw_read_ahead(event.source, from_there && !touched.any, now);
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
-        if (parts_.score.wants_events(chain) && !passes_over(chain, touched) &&
-            !(parts_.plan.chains[chain].blind && told))
+        if (wants(chain) && !passes_over(chain, touched) && !(parts_.plan.chains[chain].blind && told))
             to_run_.push_back(chain);
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
@@ -224,7 +224,7 @@ void Events::on_begun(const Message& message) {
         parts_.files.is_read(*known, direct);
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
-        if (parts_.plan.chains[chain].blind && parts_.score.wants_events(chain)) to_run_.push_back(chain);
+        if (parts_.plan.chains[chain].blind && wants(chain)) to_run_.push_back(chain);
     if (event.length == 0) return;
     ShadowFile* file = to_run_.empty() ? nullptr : file_of(event);
     if (file != nullptr) run_over(message, 0, kNoRange, *file);
@@ -288,7 +288,7 @@ void Events::on_ready(const Message& message) {
     std::ranges::copy(message.payload, runner_.block());
     const auto length = static_cast<std::uint32_t>(message.payload.size());
     for (std::uint32_t chain : chains) {
-        if (!parts_.score.wants_events(chain)) continue;
+        if (!wants(chain)) continue;
         run(chain,
             {.offset = 0, .length = length, .total = length, .file = nullptr, .header = nullptr, .arguments = {}},
             nullptr);
@@ -310,7 +310,7 @@ void Events::on_ran(const Message& message) {
 
 void Events::on_probe(const Message& message) {
     for (std::uint32_t chain : on_probe_[message.event.source]) {
-        if (!parts_.score.wants_events(chain)) continue;
+        if (!wants(chain)) continue;
         run(chain,
             {.offset = 0, .length = 0, .total = 0, .file = nullptr, .header = nullptr, .arguments = message.payload},
             nullptr);

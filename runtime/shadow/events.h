@@ -48,6 +48,8 @@ class Events final : public MessageSink {
     std::vector<Explained> explained() const;
     bool asked() const { return asked_; }  // since clear_asked(): a chain has asked for something
     void clear_asked() { asked_ = false; }
+    // Events that come later are counted and shown to no chain: that takes long, and the launcher waits.
+    void show_until(std::uint64_t ns) { shown_until_ = ns; }
 
   private:
     // With fewer the disk would be idle while events are looked at.
@@ -63,6 +65,7 @@ class Events final : public MessageSink {
     static std::string_view text_of(const Message& message) {
         return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
     }
+    bool wants(std::uint32_t chain) const { return not_shown_ == 0 && parts_.score.wants_events(chain); }
     void on_opened(const Message& message);
     void on_closed(const Message& message);
     Asked run_opened(const Opener& opener, ShadowFile& file);
@@ -134,6 +137,7 @@ class Events final : public MessageSink {
     std::unordered_set<std::uint64_t> past_cache_;
     std::uint64_t not_reached_ = 0;  // ranges of these
     std::uint64_t direct_ = 0, gone_ = 0, last_search_ns_ = 0;
+    std::uint64_t shown_until_ = UINT64_MAX, not_shown_ = 0;
     bool asked_ = false;
     unsigned distance_ = 0;  // folders from where the thread is to the file at hand
 };

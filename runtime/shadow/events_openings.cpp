@@ -24,7 +24,7 @@ void Events::find_wanted(const std::vector<std::uint32_t>& chains) {
     to_run_.clear();
     for (std::uint32_t chain : chains) {
         const bool skipped = parts_.score.is_quiet(chain) && ++passed_[chain] % kShownOpenings != 0;
-        if (parts_.score.wants_events(chain) && !skipped) to_run_.push_back(chain);
+        if (wants(chain) && !skipped) to_run_.push_back(chain);
     }
 }
 
@@ -127,7 +127,7 @@ bool Events::scans(const Opener& opener, ShadowFile& file) {
 void Events::look_back(const Opener& opener, const shim::Event& event) {
     to_run_.clear();
     for (std::uint32_t chain : on_open_[opener.source])
-        if (parts_.score.wants_events(chain) && !parts_.score.is_quiet(chain)) to_run_.push_back(chain);
+        if (wants(chain) && !parts_.score.is_quiet(chain)) to_run_.push_back(chain);
     if (to_run_.empty()) return;
     const std::uint64_t now = now_ns();
     for (const Unread::File& one : unread_.of(opener.ring)) {

@@ -161,6 +161,9 @@ std::vector<std::string> Events::notes() const {
     add_failing(notes);
     add_unserved(notes);
     if (gone_ != 0) notes.push_back("the bytes of a read could not be read again " + times(gone_));
+    if (not_shown_ != 0)
+        notes.push_back("chains were not shown an event that was left at the program's end (" + times(not_shown_) +
+                        "): to show them all would have taken too long");
     if (const auto holders = rings_.holders(ProcessRings::uring); holders != 0)
         notes.push_back("a process has set up an io_uring: its operations on it are not seen (" + times(holders) + ")");
     if (const auto holders = rings_.holders(ProcessRings::aio); holders != 0)

@@ -291,6 +291,7 @@ std::expected<void, std::string> ServerImpl::run(const std::function<bool()>& st
 // end.
 std::expected<void, std::string> ServerImpl::finish() {
     file_.get().server = 0;
+    events_->show_until(now_ns() + options_.last_look_ns);
     inbox_.drain_rest(*events_);
     take_probes(kLastProbes);
     ahead_->drop_waiting();

@@ -25,6 +25,7 @@ struct ServerOptions {
     bool explain = false;                                  // collect why files and sockets matched or did not
     bool gate = true;                                      // switch chains off that do not pay
     std::uint32_t spin_ns = 50'000;                        // how long an idle server looks before it sleeps
+    std::uint64_t last_look_ns = 1'000'000'000;            // how long chains are shown what rings hold at the end
 };
 
 // What is wrong with them; empty when nothing is.

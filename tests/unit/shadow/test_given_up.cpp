@@ -1,5 +1,7 @@
-// Walks that nobody waits for any more.
+// What nobody waits for any more.
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "tests/unit/shadow/asking.h"
 #include "tests/unit/shadow/kernel.h"
@@ -53,6 +55,42 @@ TEST_F(Asking, AWalkThatCannotBeginIsNoneThatWasDone) {
     EXPECT_EQ(walks_->start(walk(f, 1), kThen), Walks::Started::yes);
     EXPECT_EQ(walks_->start(walk(f, 1), kThen), Walks::Started::duplicate);
     ASSERT_TRUE(all_comes());
+}
+
+struct LastLook {
+    std::uint64_t runs, opened, reads;
+    bool is_told;
+};
+
+// Of a server whose program has ended before it has looked at anything.
+LastLook last_look(std::uint64_t last_look_ns) {
+    const Folder folder;
+    const std::string path = folder.write("a.ptr", std::string(kPage, 0));
+    const auto server = server_of(kPointers, {.last_look_ns = last_look_ns});
+    const tests::MappedRegion region(server->region_path());
+    tests::Poster poster(*region.get(), 0);
+    EXPECT_TRUE(poster.opened(0, path));
+    for (int i = 0; i < 3; i++) EXPECT_TRUE(poster.read(0, path, 0, kPage));
+    EXPECT_TRUE(server->run([] { return true; }));
+    const auto notes = server->report().notes;
+    const std::string note =
+        "chains were not shown an event that was left at the program's end (4 times): to show them all would have "
+        "taken too long";
+    const shim::Stats& stats = region->stats;
+    return {stats.chains[0].events, stats.classes[0].opened, stats.classes[0].reads,
+            std::ranges::find(notes, note) != notes.end()};
+}
+
+TEST(LastLook, WhatIsLeftIsShownToChainsForSomeTimeOnly) {
+    const LastLook all = last_look(UINT64_MAX / 2), none = last_look(0);
+    EXPECT_EQ(all.runs, 3u);
+    EXPECT_FALSE(all.is_told);
+    EXPECT_EQ(none.runs, 0u);
+    EXPECT_TRUE(none.is_told);
+    for (const LastLook& one : {all, none}) {
+        EXPECT_EQ(one.opened, 1u);
+        EXPECT_EQ(one.reads, 3u);
+    }
 }
 
 }  // namespace
