@@ -189,7 +189,10 @@ std::expected<Bytes, std::string> Workspace::load(const FileSource& source) {
     Bytes bytes(size);
     std::ifstream in(path, std::ios::binary);
     in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-    if (!in) return std::unexpected(fmt::format("cannot read {}", path));
+    if (in.eof())  // as of files that the kernel makes up, and of one that is written anew
+        return std::unexpected(
+            fmt::format("cannot read {}: it ends after {} of its {} bytes", path, in.gcount(), size));
+    if (!in) return std::unexpected(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
     return bytes;
 }
 
