@@ -285,6 +285,16 @@ def test_plain(folder, spec):
     done = folder.run(["--spec", "fresh.chain"], ["/bin/echo", "on"])
     folder.environment["PATH"] = before
     expect("no clang to compile the spec with", (done.returncode, done.stdout, done.stderr.decode()), lambda r: r[:2] == (0, b"on\n") and "runs plain: " in r[2] and r[2].count("\n") == 1)
+    (folder.path / "failing").mkdir(exist_ok=True)
+    clang = folder.path / "failing" / "clang-19"
+    clang.write_text("#!/bin/sh\necho 'error: the disk is full' >&2\necho '1 error generated.' >&2\nexit 1\n")
+    clang.chmod(0o755)
+    folder.environment["PATH"] = str(clang.parent)
+    done = folder.run(["--spec", "fresh.chain"], ["/bin/echo", "on"])
+    folder.environment["PATH"] = before
+    expect("a clang that fails", (done.returncode, done.stdout, done.stderr.decode()),
+           (0, b"on\n", f"chainio run: /bin/echo runs plain: chainc: error[CH0600]: {clang} failed with status 1 on the BPF programs; it said: error: the disk is full; "
+                        "this clang may lack the target or lld (Debian: apt-get install clang-19 lld-19); `--clang PROGRAM` names another\n"))
 
 
 def leave_waiting(before):

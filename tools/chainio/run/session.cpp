@@ -163,11 +163,17 @@ int cannot_start(const std::string& name, const std::string& program, int error)
     return error == ENOENT ? 127 : 126;
 }
 
-// The compiler's first error, and the hint for it, both as they are coloured or not.
+// The compiler's first error, and the hint for it, both as they are coloured or not. A line that ends with a colon
+// leads to what another program said, as clang.
 std::string in_one_line(const std::string& why) {
     constexpr std::string_view kHint = "hint:";
-    const std::size_t end = why.find('\n'), hint = why.find(kHint, end), next = why.find("error[", end);
+    std::size_t end = why.find('\n');
     std::string line = why.substr(0, end);
+    if (end != std::string::npos && line.ends_with(':')) {
+        const std::size_t begin = std::exchange(end, why.find('\n', end + 1)) + 1;
+        line += " " + why.substr(begin, end - begin);
+    }
+    const std::size_t hint = why.find(kHint, end), next = why.find("error[", end);
     if (end == std::string::npos || hint == std::string::npos || hint > next) return line;
     const std::size_t begin = why.find(' ', hint);
     return begin == std::string::npos ? line : line + "; " + why.substr(begin + 1, why.find('\n', begin) - begin - 1);
