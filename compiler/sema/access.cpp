@@ -69,7 +69,7 @@ Value Checker::block_member(const ast::Name& field, Span span, const Binding* ev
               suggestion(field.text, names, "declare it with the probe"));
         return {};
     }
-    if (event && field.text == "file") {
+    if (event && event_has_file() && field.text == "file") {
         error(wrong_kind, span, "this is a file, not a value",
               "use it as the target of `prefetch`, or name a field of its header");
         return {};
@@ -81,7 +81,8 @@ Value Checker::block_member(const ast::Name& field, Span span, const Binding* ev
     if (is_read && field.text == "mark") return file_fact(0, ir::kMarkField, span);
     std::vector<std::string> names{"offset", "length", event ? "bytes" : "tag"};
     if (is_read) names.emplace_back("mark");
-    if (event) names.insert(names.end(), {"total", "file", "record", "records", "text"});
+    if (event) names.insert(names.end(), {"total", "record", "records", "text"});
+    if (event && event_has_file()) names.emplace_back("file");
     if (event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_open) names = {"file", "last_read"};
     const bool known = field.text == "offset" || field.text == "length" || field.text == "bytes" ||
                        field.text == (event ? "total" : "tag");
@@ -322,20 +323,19 @@ Value Checker::file_fact(std::uint32_t file, std::uint16_t which, Span span) {
 
 // `db.page_size`: a field of the header of the file that a parameter names.
 Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span span) {
-    if (!env_.chain || file >= env_.chain->out->params.size()) {
+    if (!env_.chain) {
         error(wrong_kind, span, "a header field can be used inside a chain only",
               "pass it to the chain as a parameter");
         return {};
     }
-    const checked::Param& param = env_.chain->out->params[file];
-    const checked::FileClass& files = module_.files[param.file_class];
-    if (param.kind != ir::Param::Kind::file) {
+    const auto& params = env_.chain->out->params;
+    if (file >= params.size() || params[file].kind != ir::Param::Kind::file) {
         error(no_header, span, "this event has no file", "only `on read` and `on open` have one");
         return {};
     }
-    const ir::ChainMode mode = env_.chain->out->mode;
-    const bool has_event = mode == ir::ChainMode::on_read || mode == ir::ChainMode::on_open;
-    if (field.text == ir::kFileSizeName || (field.text == "read_ahead" && has_event)) {
+    const checked::Param& param = params[file];
+    const checked::FileClass& files = module_.files[param.file_class];
+    if (field.text == ir::kFileSizeName || (field.text == "read_ahead" && event_has_file())) {
         const std::uint16_t which = field.text == ir::kFileSizeName ? ir::kFileSizeField : ir::kReadAheadField;
         Value size = file_fact(file, which, span);
         size.unit = ast::Unit::bytes;
