@@ -217,12 +217,26 @@ def test_long_line(folder):
     expect("a long line is named by its begin", done, lambda r: r[0] == 1 and f"'{'é' * 100}…' for parameter 'n': an integer is wanted" in r[2] and len(r[2]) < 1000)
 
 
+def test_no_memory(folder):
+    """Whatever a limit of address space has no room for, nobody is told the name of a class."""
+    (folder / "a.tsv").write_text("a\tb\n")
+    for name, words in (("chainio-main", ["store", "build", "--from", "a.tsv", "a.store"]), ("chainio-runtime", ["--spec", "app.o", "--check"])):
+        said = set()
+        for size in range(8, 40):
+            done = subprocess.run([BUILD / "bin" / name, *words], cwd=folder, capture_output=True, text=True, timeout=runs.LONGEST,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size << 20, size << 20)))
+            said.add((done.returncode, done.stderr) if done.returncode == 3 else done.returncode)
+        expect(f"{name} without memory", [each for each in said if "bad_alloc" in str(each)], [])
+        if name == "chainio-main":
+            expect("  which is said", (3, "chainio: out of memory; a limit of address space (`ulimit -v`) counts here, too\n") in said, True)
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "app.chain").write_text(SPEC)
         expect("a spec", tool("chainc", folder / "app.chain", "-o", folder / "app.o")[0], 0)
-        for test in (test_numbers, test_no_value, test_too_long, test_no_place, test_owner, test_access_lists, test_attributes, test_group, test_store_input, test_interrupted, test_long_line):
+        for test in (test_numbers, test_no_value, test_too_long, test_no_place, test_owner, test_access_lists, test_attributes, test_group, test_store_input, test_interrupted, test_long_line, test_no_memory):
             test(folder)
     return runs.ended()
 

@@ -225,7 +225,7 @@ int main(int argc, char** argv) {
         }
         return chainio::runtime_tool::run(options);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "chainio-runtime: %s\n", error.what());
+        std::fprintf(stderr, "chainio-runtime: %s\n", chainio::tool::in_words(error));
         return 3;
     }
 }

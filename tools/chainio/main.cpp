@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
         }
         return printed("chainio", exit_code);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "chainio: %s\n", error.what());
+        std::fprintf(stderr, "chainio: %s\n", in_words(error));
         return kExitSystem;
     }
 }

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +39,12 @@ inline void flush_printed() {
 template <typename... Values>
 void say(fmt::format_string<Values...> form, Values&&... values) {
     std::fputs(fmt::format(form, std::forward<Values>(values)...).c_str(), stderr);
+}
+
+// What has ended a program: of no memory the standard library says no more than a name of its own.
+inline const char* in_words(const std::exception& error) {
+    if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return error.what();
+    return "out of memory; a limit of address space (`ulimit -v`) counts here, too";
 }
 
 // Why standard output could not be written; empty when it was.
