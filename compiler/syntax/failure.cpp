@@ -400,6 +400,16 @@ bool report_declaration(const Failure& f, const Tokens& tokens, diag::Diagnostic
     return true;
 }
 
+// Behind a `(`, before anything else.
+Expectation first_within(const Failure& f) {
+    switch (f.frames.empty() ? P::RuleExpr : f.frames.front().rule) {
+        case P::RuleFnDecl: return {"a name or `)`", "the parameters of a function are names: `fn name(a, b) = …`"};
+        case P::RuleChainDecl:
+        case P::RuleProbeDecl: return {"a parameter or `)`", "a parameter is `name: type`"};
+        default: return {"a value or `)`", "close the call, or write its arguments"};
+    }
+}
+
 }  // namespace
 
 bool Failure::inside(std::size_t rule) const {
@@ -429,7 +439,7 @@ void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& d
     if (names_field(f, tokens)) return report_reserved(tokens[f.token - 1], diags);
     Expectation wanted = expectation(f);
     const bool opened = f.token > 0 && tokens[f.token - 1].type == P::LPAREN;
-    if (opened && wanted.what == "`,` or `)`") wanted = {"a value or `)`", "close the call, or write its arguments"};
+    if (opened && wanted.what == "`,` or `)`") wanted = first_within(f);
     if (wanted.what == "a name" && is_word_token(token) && !token.first_on_line) return report_reserved(token, diags);
     const auto mistake = known_mistake(f, tokens);
     const std::string hint = mistake.value_or(wanted.hint);
