@@ -25,7 +25,8 @@ ast::Chain YamlReader::chain(const Node& node) {
         }
         out.params.push_back(std::move(param));
     }
-    if (const Node* event = find(node, "on"); event != nullptr && scalar(*event, "an event")) {
+    const Node* event = find(node, "on");
+    if (event != nullptr && scalar(*event, "an event")) {
         fragment(*event, [&](Reader& reader, Builder& builder) {
             if (auto* tree = reader.read_one(&P::event)) out.event = builder.event(tree);
         });
@@ -43,6 +44,10 @@ ast::Chain YamlReader::chain(const Node& node) {
     }
     out.body = block(find(node, "do"));
     out.body.span = node.span;
+    if (event != nullptr && !out.event) {  // it is no chain to call, whose statements would be out of place
+        out.body.stmts.clear();
+        broken_.push_back(out.name.text);
+    }
     return out;
 }
 

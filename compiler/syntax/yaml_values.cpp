@@ -105,6 +105,7 @@ std::string YamlReader::string(const Node& node) {
         } else {
             diags_.report(code::unexpected, node.span, "expected one string literal",
                           "a text that begins with `\"` is a string of the language: \"a\\n\"");
+            out = node.text;  // an empty string would be a mistake of its own
         }
     });
     return out;
