@@ -225,8 +225,7 @@ Value Checker::field_access(const ast::Expr& e, const ast::FieldAccess& n) {
 bool Checker::is_there(const checked::Expr& e) const {
     if (e.kind != ExprKind::field) return e.kind == ExprKind::local || e.kind == ExprKind::bytes_const;
     const checked::Expr& view = *e.kids.front();
-    const checked::Field& field = module_.records[view.type.record].fields[e.index];
-    return !field.when && field.fixed_offset >= 0 && field.fixed_size >= 0 && is_there(view);
+    return records_[view.type.record].infos[e.index].always && is_there(view);
 }
 
 // Where in the block bytes begin or end.

@@ -76,6 +76,7 @@ struct FieldInfo {
     std::optional<std::uint32_t> exact;
     Place place = Place::none;
     bool chosen = true;
+    bool always = false;              // every view of the record has the field
     std::uint32_t levels = 0;         // of expressions, that reading the field goes through
     std::uint32_t levels_to_end = 0;  // likewise, to know where it ends
     void tell(Value&) const;

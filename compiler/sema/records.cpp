@@ -128,6 +128,7 @@ void Checker::add_field(checked::Record& out, RecordInfo& info, Layout& layout, 
         field.type = {};
     }
     const Type type = field.type;
+    facts.always = !field.when && field.fixed_offset >= 0 && field.fixed_size >= 0;
     out.fields.push_back(std::move(field));
     info.infos.push_back(facts);
     if (padding || n.name.text.empty()) return;

@@ -63,6 +63,22 @@ TEST(Records, ALengthThatIsKnownIsThatOfBytesThatAreThere) {
     }
 }
 
+// Fields of a record ask for it while the record itself is not finished.
+TEST(Records, LengthsThatAreKnownOfFieldsInTheirOwnRecord) {
+    const std::string record =
+        "record In { x: u8  y: u8 }\nrecord Deep { w: u8  low: In }\n"
+        "record R { n: u8  b: bytes(3)  c: bytes(2) when n != 9  deep: Deep  let known = b.length + deep.low.size\n"
+        "  rest: bytes(n - deep.size - c.length) }";
+    const auto read = [&](const std::string& value, const Block& block) {
+        return Spec(returning(record, "u64", "let r = block.record(R, 0)  return " + value)).run("c.s", block);
+    };
+    const Block present = {6, 'b', 'b', 'b', 'c', 'c', 1, 2, 3, 'r'}, absent = {9, 'b', 'b', 'b', 1, 2, 3};
+    EXPECT_EQ(read("r.known", present).io.result, 5u);
+    EXPECT_EQ(read("r.rest.length", present).io.result, 1u);
+    EXPECT_EQ(read("r.known", absent).io.result, 5u);
+    EXPECT_EQ(read("r.rest.length", absent).names, "malformed");
+}
+
 TEST(Records, CStrings) {
     Spec spec(returning("record R { name: cstr(max 4)  v: u8 }", "u64",
                         "let r = block.record(R, 0)  return r.name.length * 256 + r.v as u64"));
