@@ -297,6 +297,39 @@ std::optional<std::string> as_of_chain(const Failure& f, const SyntaxToken& toke
     return std::nullopt;
 }
 
+// Whether the token stands behind a `goto` or `next`, with no brace between.
+bool in_goto(const Tokens& tokens, std::size_t at) {
+    while (at > 0 && tokens[--at].type != P::LBRACE && tokens[at].type != P::RBRACE) {
+        if (tokens[at].type == P::GOTO || tokens[at].type == P::NEXT) return true;
+    }
+    return false;
+}
+
+// What may stand in the head of a chain, step or service, or in a read, and stands before what has to precede it.
+std::optional<std::string> out_of_order(const Failure& f, const Tokens& tokens) {
+    static constexpr std::array parts = {P::ON, P::AS,   P::IN,     P::IN_SET, P::ARROW, P::HOPS,
+                                         P::AT, P::FROM, P::LENGTH, P::FOR,    P::TAG};
+    const SyntaxToken& token = tokens[f.token];
+    if (f.frames.empty() || std::ranges::find(parts, token.type) == parts.end()) return std::nullopt;
+    switch (f.frames.front().rule) {
+        case P::RuleChainDecl:
+            if (!f.expects(P::LBRACE)) return std::nullopt;
+            return "a chain's head has one order: `chain name(…) in class NAME -> TYPE hops N { … }`";
+        case P::RuleEvent:
+            return "a shadow chain's head has one order: `chain name on read(FILES) as r in class NAME { … }`";
+        case P::RuleStepDecl:
+            if (!f.expects(P::RPAREN)) return std::nullopt;
+            return "a step's head has one order: `step name(view: RECORD from N at OFFSET for LENGTH in FILE) { … }`";
+        case P::RuleServiceDecl:
+            if (!f.expects(P::ON)) return std::nullopt;
+            return "a service's head has one order: `service name on tcp 9100 via uring in class NAME { … }`";
+        case P::RuleBlock:
+            if (token.first_on_line || !in_goto(tokens, f.token)) return std::nullopt;
+            return "a read has one order: `goto STEP at OFFSET for LENGTH in FILE tag N`";
+        default: return std::nullopt;
+    }
+}
+
 // `when … { } else { }`
 std::optional<std::string> else_of_when(const Failure& f, const Tokens& tokens) {
     if (tokens[f.token].type != P::ELSE || f.token == 0 || tokens[f.token - 1].type != P::RBRACE) return std::nullopt;
@@ -323,10 +356,13 @@ std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens)
     if (auto sign = foreign_sign(f, token, before, next)) return sign;
     if (auto chain = as_of_chain(f, token)) return chain;
     if (auto when = else_of_when(f, tokens)) return when;
+    if (auto order = out_of_order(f, tokens)) return order;
     if (f.inside(P::RuleEndpoint) && (f.expects(P::VIA) || before.type == P::VIA))
         return "an endpoint names its engine: `via auto`, `user`, `kernel` or, of udp, `xdp`";
     if (before.text == "bytes" && f.expects(P::LPAREN))
         return "bytes have a bound: `bytes(max N)`, or `bytes(N)` for N of them";
+    if (token.type == P::MAX && f.expects(P::RPAREN) && !f.frames.empty() && f.frames.front().rule == P::RuleBaseType)
+        return "a computed length has its bound in it: `bytes(min(n, 64))`";
     if (token.text == "-" && f.token == 0) return "this looks like YAML; the name of such a file ends in `.yaml`";
     if (auto word = foreign_word(f, token, before.text)) return word;
     // `let m = not k`: a name, and behind it another statement.
