@@ -62,8 +62,11 @@ void Checker::resolve_record(std::uint32_t index) {
     if (info.fields && info.fields->empty() && !after_syntax_errors_)
         error(empty_record, info.span, "record `" + out.name + "` has no fields", "give it at least one");
     out.fixed_size = layout.offset;
-    if (out.fixed_size > static_cast<std::int64_t>(kMaxBlock)) {
-        error(record_too_large, info.span, "record `" + out.name + "` has " + std::to_string(out.fixed_size) + " bytes",
+    const bool varies = out.fixed_size < 0;
+    const std::int64_t least = varies ? layout.furthest : out.fixed_size;
+    if (least > static_cast<std::int64_t>(kMaxBlock)) {
+        error(record_too_large, info.span,
+              "record `" + out.name + "` has " + (varies ? "at least " : "") + std::to_string(least) + " bytes",
               "a block has at most 64 KiB; read the record in parts");
     }
     if (layout.offset >= 0 && layout.furthest > layout.offset && !failed_) {
