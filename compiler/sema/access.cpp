@@ -386,6 +386,16 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
     return out;
 }
 
+// What a capture may be that is a choice, once.
+const FieldFacts* Checker::facts_of_capture(const checked::TextRule& rule, std::uint32_t capture) {
+    const auto item = std::ranges::find(rule.items, static_cast<std::int32_t>(capture), &checked::TextItem::capture);
+    if (item == rule.items.end() || item->kind != checked::TextItem::Kind::choice || item->repeat_max > 1)
+        return nullptr;
+    FieldFacts& facts = facts_.emplace_back();
+    facts.texts = item->literals;
+    return &facts;
+}
+
 Value Checker::text_capture(Value text, const ast::Name& field, Span span) {
     const checked::TextRule& rule = module_.texts[text.expr->type.record];
     std::vector<std::string> names;
@@ -395,6 +405,8 @@ Value Checker::text_capture(Value text, const ast::Name& field, Span span) {
         Value out = make(ExprKind::capture, rule.captures[i], span);
         out.expr->index = i;
         out.place = Place::block;
+        out.facts = facts_of_capture(rule, i);
+        out.chosen = out.facts != nullptr;
         out.expr->kids.push_back(std::move(text.expr));
         return out;
     }

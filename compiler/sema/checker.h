@@ -306,6 +306,7 @@ class Checker {
     Value header_field(std::uint32_t file, const ast::Name&, Span);
     Value block_member(const ast::Name&, Span, const Binding* event);
     const char* what_event_has() const;
+    const FieldFacts* facts_of_capture(const checked::TextRule&, std::uint32_t capture);
     Value text_capture(Value, const ast::Name&, Span);
     Value bit_field(Value, const ast::Name&, Span);
     bool is_request_field(const ast::Name&) const;

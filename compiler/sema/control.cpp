@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/ir/dump_stmt.h"
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -92,6 +93,13 @@ struct Checker::Arms {
     std::map<std::string, Span> texts;
     const FieldFacts* facts = nullptr;
     bool chosen = false;  // what is matched is one of their choices
+
+    bool has_texts() const { return chosen && facts && !facts->texts.empty(); }
+    bool has_numbers() const { return facts && !facts->choices.empty(); }
+    bool covers() const {
+        if (has_texts()) return texts.size() == facts->texts.size();
+        return chosen && has_numbers() && numbers.size() == facts->choices.size();
+    }
 };
 
 // One pattern of an arm: a constant that no arm before has. Its test is added to `condition`.
@@ -115,13 +123,18 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
     };
     if (v.expr->type.kind == TypeKind::bytes) {
         if (!is_new(arms.texts.try_emplace(v.expr->bytes, e.span))) return false;
+        if (arms.has_texts() && std::ranges::find(arms.facts->texts, v.expr->bytes) == arms.facts->texts.end()) {
+            error(arm_not_choice, e.span, "the capture never has this value",
+                  suggestion(v.expr->bytes, arms.facts->texts, "its values are the choices of its text rule"));
+            return false;
+        }
     } else {
         meet(v, subject.expr->type);
         if (v.expr->type.kind == TypeKind::integer && !fits(v, subject.expr->type, e.span, "what is matched"))
             return false;
         const Wide number = exact(v);
         if (!is_new(arms.numbers.try_emplace(number, e.span))) return false;
-        if (arms.facts && arms.chosen && !arms.facts->choices.empty() &&
+        if (arms.chosen && arms.has_numbers() &&
             std::ranges::none_of(arms.facts->choices, [&](const auto& choice) { return choice.second == number; })) {
             error(arm_not_choice, e.span, "the field never has this value",
                   "its values are the ones given with `in { … }` in the record");
@@ -144,10 +157,14 @@ Value Checker::arm_condition(const ast::MatchArm& n, const Value& subject, Arms&
 }
 
 void Checker::warn_missing(const ast::Stmt& s, const Arms& arms) {
-    if (!arms.facts || arms.facts->choices.empty()) return;
+    if (!arms.has_numbers() && !arms.has_texts()) return;
     std::string missing;
+    const auto misses = [&](const std::string& value) { missing += (missing.empty() ? "" : ", ") + value; };
     for (const auto& [word, number] : arms.facts->choices) {
-        if (!arms.numbers.contains(number)) missing += (missing.empty() ? "" : ", ") + std::string(word);
+        if (!arms.numbers.contains(number)) misses(std::string(word));
+    }
+    for (const std::string& text : arms.facts->texts) {
+        if (!arms.texts.contains(text)) misses(ir::quoted(text));
     }
     if (!missing.empty())
         return warn(match_misses, s.span, "no arm for " + missing,
@@ -208,17 +225,16 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
         ok &= static_cast<bool>(condition);
         if (condition) made.emplace_back(std::move(condition.expr), std::move(body));
     }
-    const bool of_choices = arms.chosen && arms.facts && !arms.facts->choices.empty();
     const bool both = ok && named.expr->type.kind == TypeKind::boolean && arms.numbers.size() == 2;
-    const bool covered = both || (ok && of_choices && arms.numbers.size() == arms.facts->choices.size());
+    const bool covered = both || (ok && arms.covers());
     checked::Block tail;
     const Level before(nested_, static_cast<std::uint32_t>(n.arms.size()));
     if (n.otherwise) ends &= block(*n.otherwise, tail);
-    if (n.otherwise && covered)
-        warn(unreachable_code, n.otherwise->span,
-             both ? "both values have an arm, so `else` never runs"
-                  : "every value of the field has an arm, so `else` never runs",
-             "remove it");
+    if (n.otherwise && covered) {
+        const std::string whose = arms.has_texts() ? "capture" : "field";
+        const std::string have = both ? "both values have" : "every value of the " + whose + " has";
+        warn(unreachable_code, n.otherwise->span, have + " an arm, so `else` never runs", "remove it");
+    }
     if (ok && !n.otherwise && !covered) warn_missing(s, arms);
     if (!ok) {
         failed_ = true;

@@ -28,6 +28,7 @@ struct Bit {
 };
 struct FieldFacts {
     std::vector<std::pair<std::string_view, Wide>> choices;
+    std::vector<std::string> texts;  // the choices of a capture
     std::vector<Bit> bits;
 };
 
