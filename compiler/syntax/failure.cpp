@@ -6,6 +6,7 @@
 #include "compiler/syntax/characters.h"
 #include "compiler/syntax/codes.h"
 #include "compiler/syntax/grammar.h"
+#include "compiler/syntax/meant.h"
 #include "compiler/syntax/scanner.h"
 #include "compiler/syntax/tokens.h"
 
@@ -208,17 +209,6 @@ bool is_word_token(const SyntaxToken& token) {
     return !token.text.empty() && (token.type == P::IDENT || (token.type >= P::IMPORT && token.type <= P::FALSE));
 }
 
-// A word that begins a statement and is nearly one of those that do.
-std::optional<std::string> meant_statement(const Failure& f, const SyntaxToken& before) {
-    if (f.frames.empty() || f.frames.front().rule != P::RuleActStmt || f.frames.front().start + 1 != f.token)
-        return std::nullopt;
-    static const std::vector<std::string> starts = {"let",  "var",   "if",     "match", "for",     "when",
-                                                    "goto", "next",  "return", "fail",  "emit",    "prefetch",
-                                                    "mark", "reply", "skip",   "break", "continue"};
-    const auto near = diag::nearest(before.text, starts);
-    return near ? std::optional("did you mean " + in_ticks(*near) + "?") : std::nullopt;
-}
-
 // Whether the failure is in the condition of a statement, and not in its body.
 bool in_condition(const Failure& f) {
     for (const Failure::Frame& frame : f.frames) {
@@ -357,6 +347,7 @@ std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens)
     if (auto chain = as_of_chain(f, token)) return chain;
     if (auto when = else_of_when(f, tokens)) return when;
     if (auto order = out_of_order(f, tokens)) return order;
+    if (auto word = meant_word(f, token)) return word;
     if (f.inside(P::RuleEndpoint) && (f.expects(P::VIA) || before.type == P::VIA))
         return "an endpoint names its engine: `via auto`, `user`, `kernel` or, of udp, `xdp`";
     if (before.text == "bytes" && f.expects(P::LPAREN))
@@ -480,7 +471,7 @@ void report_failure(const Failure& f, const Tokens& tokens, diag::Diagnostics& d
     const auto mistake = known_mistake(f, tokens);
     const std::string hint = mistake.value_or(wanted.hint);
     const bool ends = token.type == P::EOF;
-    if (f.token > 0 && (ends || token.first_on_line || token.text.empty())) {
+    if (f.token > 0 && !meant_word(f, token) && (ends || token.first_on_line || token.text.empty())) {
         const SyntaxToken& before = tokens[f.token - 1];
         const std::string where = before.text.empty() ? "" : " after " + in_ticks(before.text);
         diags.report(code::unexpected, after(before), "expected " + wanted.what + where, hint);
