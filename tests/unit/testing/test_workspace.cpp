@@ -37,10 +37,10 @@ std::string this_program() { return std::filesystem::read_symlink("/proc/self/ex
 // Whether it says that where a call is refused.
 bool says(unsigned call, unsigned error, const std::string& cause) {
     const std::string path = this_program();
+    const Suite suite = suite_of(path);
+    auto workspace = Workspace::make(suite);  // whose folder a child could not remove, to which calls are refused
+    if (!workspace) return false;
     return tests::in_child([&] {
-               const Suite suite = suite_of(path);
-               auto workspace = Workspace::make(suite);
-               if (!workspace) return 1;
                tests::refuse_call(call, error);
                const auto bytes = workspace->file("f");
                const std::string wanted = "cannot read " + path + ": " + cause;
