@@ -1,8 +1,5 @@
 #include "runtime/net/peer.h"
 
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "runtime/net/port.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>

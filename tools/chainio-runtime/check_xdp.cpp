@@ -1,6 +1,5 @@
 #include "tools/chainio-runtime/check_xdp.h"
 
-#include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
