@@ -67,6 +67,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def own_network():
+    """Words that give a command a network of its own, to whose ports no client of another test comes; none where that cannot be had, and why."""
+    words = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    done = subprocess.run([*words, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return (words, None) if done.returncode == 0 else ([], done.stderr.strip())
+
+
 class Beside:
     """`chainio run` with a spec that matches what the programs of `folder` do."""
     def __init__(self, folder):
@@ -77,6 +84,7 @@ class Beside:
         self.by_kind = {kind: {} for kind in KINDS}
         reasons = ("rewritten", cannot_rewrite()), ("probed", cannot_probe()), ("served", cannot_serve(folder))
         self.skipped = {kind: reason for kind, reason in reasons if reason}
+        self.network, self.shares_network = own_network()
         self.notes = {}
         self.new_port()
 
@@ -201,8 +209,8 @@ def run_batch(beside, seed, count, kind="all on"):
     for _ in range(5):
         words = [PROGRAM, "--seed", seed, "--count", count, "--port", beside.port, *ARGUMENTS.get(kind, []), "--out"]
         plain, other = fresh(beside.folder / "plain" / "files"), fresh(beside.folder / "beside" / "files")
-        first = execute([*words, plain])
-        second = execute(beside.words([*words, other], kind)) if first[0] != PORT_TAKEN else first
+        first = execute([*beside.network, *words, plain])
+        second = execute([*beside.network, *beside.words([*words, other], kind)]) if first[0] != PORT_TAKEN else first
         if PORT_TAKEN not in (first[0], second[0]):
             break
         beside.new_port()
