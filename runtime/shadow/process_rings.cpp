@@ -1,62 +1,34 @@
 #include "runtime/shadow/process_rings.h"
 
-#include <dirent.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <bit>
 #include <cerrno>
 #include <fstream>
 #include <string>
-#include <string_view>
 #include <utility>
 
 namespace chainio::shadow {
 namespace {
 
 constexpr std::size_t kMostWatched = 65536;
-constexpr std::uint32_t kMostOfLook = 4096;  // descriptors, of a look for the report
-constexpr unsigned kRarest = 16;             // ticks between two looks
-constexpr unsigned kLooksOfTick = 4;         // each takes the server some microseconds a descriptor and a mapping
-constexpr std::string_view kUring = "anon_inode:[io_uring]";
-
-std::string folder_of(std::uint32_t process) { return "/proc/" + std::to_string(process); }
-
-std::optional<unsigned> among_descriptors(const std::string& base, std::uint32_t most) {
-    DIR* directory = opendir((base + "/fd").c_str());
-    if (directory == nullptr) return std::nullopt;
-    unsigned kinds = 0;
-    const dirent* entry = nullptr;
-    for (std::uint32_t seen = 0; (entry = readdir(directory)) != nullptr && kinds == 0 && seen < most; seen++) {
-        char target[64];
-        const ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target);
-        if (length > 0 && std::string_view(target, static_cast<std::size_t>(length)) == kUring)
-            kinds = ProcessRings::uring;
-    }
-    closedir(directory);
-    if (entry != nullptr && kinds == 0) return std::nullopt;  // not all were looked at
-    return kinds;
-}
-
-// A context of kernel AIO is a mapping and nothing else; a ring whose descriptor is closed still is one.
-std::optional<unsigned> among_mappings(const std::string& base) {
-    std::ifstream maps(base + "/maps");
-    unsigned kinds = 0;
-    bool any = false;
-    for (std::string line; std::getline(maps, line); any = true) {
-        if (line.find("/[aio]") != std::string::npos) kinds |= ProcessRings::aio;
-        if (line.find(kUring) != std::string::npos) kinds |= ProcessRings::uring;
-    }
-    return any ? std::optional(kinds) : std::nullopt;
-}
+constexpr unsigned kRarest = 16;      // ticks between two looks
+constexpr unsigned kLooksOfTick = 4;  // each takes the server some microseconds a mapping
 
 }  // namespace
 
-std::optional<unsigned> ProcessRings::held_by(std::uint32_t process, std::uint32_t most_descriptors) {
-    const std::string base = folder_of(process);
-    const auto open = among_descriptors(base, most_descriptors), mapped = among_mappings(base);
-    if (!open || !mapped) return std::nullopt;
-    return *open | *mapped;
+// A context of kernel AIO is a mapping and nothing else; a ring whose descriptor is closed still is one. A process's
+// descriptors are not looked at: the kernel holds each of the files while it says which they are, and what the process
+// closes in that moment stays open for those at the other end of a pipe or a socket.
+std::optional<unsigned> ProcessRings::held_by(std::uint32_t process) {
+    std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+    unsigned kinds = 0;
+    bool any = false;
+    for (std::string line; std::getline(maps, line); any = true) {
+        if (line.find("/[aio]") != std::string::npos) kinds |= aio;
+        if (line.find("anon_inode:[io_uring]") != std::string::npos) kinds |= uring;
+    }
+    return any ? std::optional(kinds) : std::nullopt;
 }
 
 void ProcessRings::found(Watched& watched, unsigned kinds) {
@@ -67,9 +39,7 @@ void ProcessRings::found(Watched& watched, unsigned kinds) {
 }
 
 void ProcessRings::look_at(std::uint32_t process, Watched& watched) {
-    if (watched.found == (uring | aio)) return;
-    const std::string base = folder_of(process);
-    found(watched, among_descriptors(base, kMostOfLook).value_or(0) | among_mappings(base).value_or(0));
+    if (watched.found != (uring | aio)) found(watched, held_by(process).value_or(0));
 }
 
 void ProcessRings::watch(std::uint32_t process) {

@@ -10,9 +10,8 @@ namespace chainio::shadow {
 class ProcessRings {
   public:
     enum Kind : unsigned { uring = 1, aio = 2 };
-    // The kinds that the process holds now, as bits; nothing where /proc does not say, or where it has more descriptors
-    // than are looked at.
-    static std::optional<unsigned> held_by(std::uint32_t process, std::uint32_t most_descriptors = 65536);
+    // The kinds of those that the process has mapped now, as bits; nothing where /proc does not say.
+    static std::optional<unsigned> held_by(std::uint32_t process);
 
     // Looks at the process now, and from now on at ticks.
     void watch(std::uint32_t process);

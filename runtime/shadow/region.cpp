@@ -101,11 +101,11 @@ void* map_file(const std::string& path, std::size_t bytes, bool writable, void* 
     return at;
 }
 
-std::string plan_beside(const std::string& path) { return path.substr(0, path.rfind('/')) + shim::kPlanFile; }
+std::string beside(const std::string& path, const char* name) { return path.substr(0, path.rfind('/')) + name; }
 
 // Programs that have mapped a region which this process cannot map go on plain.
 void end_unmapped(const std::string& path) {
-    const int fd = open(plan_beside(path).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    const int fd = open(beside(path, shim::kPlanFile).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return;
     constexpr std::uint32_t kNobody = 0;
     (void)pwrite(fd, &kNobody, sizeof kNobody, offsetof(shim::Region, server));
@@ -116,14 +116,15 @@ void end_unmapped(const std::string& path) {
 
 bool make_region(const std::string& path) {
     const std::size_t end = kernel_makes_pages() ? offsetof(shim::Region, rings) : shim::kRegionBytes;
-    return make_file(plan_beside(path), shim::kPlanBytes, 0, shim::kPlanUses) &&
+    return make_file(beside(path, shim::kPlanFile), shim::kPlanBytes, 0, shim::kPlanUses) &&
+           make_file(beside(path, shim::kServedFile), shim::kServedPage, 0, shim::kServedPage) &&
            make_file(path, shim::kRegionBytes, shim::kPlanBytes, end);
 }
 
 void put_steps(std::string_view steps, const RegionFile& region) {
     shim::Plan& plan = region.get().plan;
     if (steps.empty() || plan.has_steps != 0) return;
-    const std::string path = region.path().substr(0, region.path().rfind('/')) + shim::kStepsFile;
+    const std::string path = beside(region.path(), shim::kStepsFile);
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0500);
     if (fd < 0) return;
     const bool whole = write(fd, steps.data(), steps.size()) == static_cast<ssize_t>(steps.size());
@@ -134,7 +135,7 @@ void put_steps(std::string_view steps, const RegionFile& region) {
 shim::Region* map_region(const std::string& path, bool writable) {
     void* const at = map_file(path, shim::kRegionBytes, writable, nullptr);
     if (at == MAP_FAILED) return nullptr;
-    if (map_file(plan_beside(path), shim::kPlanBytes, writable, at) != MAP_FAILED)
+    if (map_file(beside(path, shim::kPlanFile), shim::kPlanBytes, writable, at) != MAP_FAILED)
         return static_cast<shim::Region*>(at);
     const int error = errno;
     munmap(at, shim::kRegionBytes);

@@ -38,7 +38,8 @@ class RegionFile {
     shim::Region* region_ = nullptr;
 };
 
-// The two files of a region (protocol.h), empty: `path` and the one beside it. False, with errno, when it cannot.
+// The files of a region, empty: `path`, the plan's beside it (protocol.h), and the first page of the one that reads are
+// served from (served.h). False, with errno, when it cannot.
 bool make_region(const std::string& path);
 // Puts the code beside it that programs run themselves, and says so in the plan. A file system that has no room, or
 // lets nothing be executed, leaves all to the server.

@@ -44,7 +44,7 @@ std::expected<std::unique_ptr<ServedMemory>, std::string> ServedMemory::create(c
     if (statvfs(folder.c_str(), &room) != 0) return fail(std::strerror(errno));
     if (room.f_bavail * room.f_frsize < 2 * whole)
         return fail("less than " + std::to_string(2 * whole >> 20) + " MiB are free");
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return fail(std::strerror(errno));
     // What programs look at is there from the beginning: a hole that finds no room later would end them (SIGBUS). Of
     // the frames' bytes they see only what the kernel has written.

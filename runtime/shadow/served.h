@@ -19,7 +19,8 @@ struct ServedIdentity {
 
 class ServedMemory {
   public:
-    // Makes the file at `path`, of at most `bytes` in all; nothing of it is touched before it is needed.
+    // Makes the file at `path` as large as it is to be, at most `bytes` in all; nothing of it is touched before it is
+    // needed.
     static std::expected<std::unique_ptr<ServedMemory>, std::string> create(const std::string& path,
                                                                             std::uint64_t bytes);
     ~ServedMemory();

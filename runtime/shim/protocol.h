@@ -260,7 +260,7 @@ struct Region {
     std::atomic<std::uint32_t> least_read[kMaxClasses];
     std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while `processes` has it
     std::atomic<std::uint64_t>
-        served;  // bytes of the file kServedFile beside the region's (served.h); 0: there is none
+        served;  // bytes of the file kServedFile beside the region's (served.h); 0: nothing is served yet
     DiskFacts disks[kMaxDisks];
     std::atomic<std::uint32_t> own_at_once;  // fetches that a thread may begin itself from one wait to the next
     std::atomic<std::uint32_t> holds_files;  // 1: the server may have files open

@@ -16,6 +16,7 @@
 #include "runtime/shim/own_chain.h"
 #include "runtime/shim/reach.h"
 #include "runtime/shim/rewrite.h"
+#include "runtime/shim/served.h"
 #include "runtime/shim/shim.h"
 #include "runtime/shim/straight.h"
 
@@ -89,19 +90,6 @@ long map_file(const char* region_path, const char* name, int flags, std::uint64_
     return map_opened(fd, PROT_READ | ((flags & O_ACCMODE) == O_RDWR ? PROT_WRITE : 0), bytes, place);
 }
 
-struct Wanted {
-    const char* region_path;
-    const char* name;
-    std::uint64_t bytes;
-    long memory;
-};
-
-int map_wanted(void* what) {
-    auto& wanted = *static_cast<Wanted*>(what);
-    wanted.memory = map_file(wanted.region_path, wanted.name, O_RDONLY, wanted.bytes, 0);
-    return 0;
-}
-
 bool look_at_folder(const char* folder, struct stat& status) {
     return !failed(raw_call(SYS_newfstatat, AT_FDCWD, word(folder), word(&status), AT_SYMLINK_NOFOLLOW)) &&
            is_users_alone(status);
@@ -136,10 +124,17 @@ void say_not_begun(const char* path) {
 struct Start {
     const char* path;
     Region* found;
+    long served;  // where the first page of kServedFile is mapped; failed: nowhere
 };
 
+bool has_any(const Plan& plan, std::uint32_t flag) {
+    for (unsigned i = 0; i < plan.class_count; ++i)
+        if (plan.classes[i].flags & flag) return true;
+    return false;
+}
+
 int map_region(void* start) {
-    auto& [path, out] = *static_cast<Start*>(start);
+    auto& [path, out, served] = *static_cast<Start*>(start);
     const long memory = map_file(path, nullptr, O_RDWR, kRegionBytes, 0);
     if (memory == -ENOMEM || memory == -EMFILE || memory == -ENFILE) say_not_begun(path);
     if (failed(memory)) return 0;
@@ -147,6 +142,7 @@ int map_region(void* start) {
     // What the kernel maps from a descriptor that can only be read can never be made writable.
     if (!failed(map_file(path, kPlanFile, O_RDONLY, kPlanBytes, memory)) && valid(*found)) {
         out = found;
+        if (has_any(found->plan, kImmutable)) served = map_file(path, kServedFile, O_RDONLY, kServedPage, 0);
     } else {
         raw_call(SYS_munmap, memory, static_cast<long>(kRegionBytes));
     }
@@ -161,12 +157,6 @@ bool exe_matches(const Plan& plan) {
     path[length] = 0;
     for (unsigned i = 0; i < plan.exe_count; ++i)
         if (glob_matches(plan.exes[i], path)) return true;
-    return false;
-}
-
-bool has_any(const Plan& plan, std::uint32_t flag) {
-    for (unsigned i = 0; i < plan.class_count; ++i)
-        if (plan.classes[i].flags & flag) return true;
     return false;
 }
 
@@ -195,7 +185,7 @@ void process_ends() {
 Region* try_start() {
     const char* path = secure_getenv(kRegionVariable);
     if (!path || path[0] != '/') return nullptr;
-    Start mapped{path, nullptr};
+    Start mapped{path, nullptr, -ENOENT};
     ask_apart(map_region, &mapped);  // a library of the program may have made threads already
     Region* found = mapped.found;
     if (!found) return nullptr;
@@ -204,7 +194,7 @@ Region* try_start() {
         own = make_process();
         if (own && table.create()) {
             endings.learn(found->plan, found->plan.explain != 0);
-            if (has_any(found->plan, kImmutable)) served_beside(path);
+            if (!failed(mapped.served)) serve_from(mapped.served);
             if (has_any(found->plan, kReadAsAsked)) learn_filter();
             release_key_made = can_keep_keys() && pthread_key_create(&release_key, thread_ends) == 0;
             shared.store(found, std::memory_order_release);
@@ -212,6 +202,7 @@ Region* try_start() {
         }
         found->stats.not_begun.fetch_add(1);
     }
+    if (!failed(mapped.served)) raw_call(SYS_munmap, mapped.served, kServedPage);
     raw_call(SYS_munmap, word(found), static_cast<long>(kRegionBytes));
     return nullptr;
 }
@@ -266,12 +257,6 @@ bool is_another_user() {
     struct stat status;
     const long found = raw_call(SYS_newfstatat, AT_FDCWD, word(path), word(&status), AT_SYMLINK_NOFOLLOW);
     return found == -EACCES || (!failed(found) && status.st_uid != now);
-}
-
-long map_beside(const char* region_path, const char* name, std::uint64_t bytes) {
-    Wanted wanted{region_path, name, bytes, -EAGAIN};
-    ask_apart(map_wanted, &wanted);
-    return wanted.memory;
 }
 
 Region* region() { return producer.silent == 0 ? shared.load(std::memory_order_acquire) : nullptr; }

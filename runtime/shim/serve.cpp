@@ -28,10 +28,14 @@ enum Mapping : int { unmapped, made, none };
 
 constinit std::atomic<int> mapping{unmapped};
 constinit ServedParts frames_of_server;
-constinit Beside region_path = {};
+constinit long first_page = 0;  // of the server's file; 0: it is not mapped
 
+// All of the file whose first page is there, without a descriptor: another thread could come upon one, and a child that
+// opened it would hold for a while what other threads close. The first page stays: a process that is forked meanwhile
+// begins with it. What a program has locked there (mlockall) would be locked of the whole.
 bool map_frames(std::uint64_t bytes) {
-    const long memory = map_beside(region_path, kServedFile, bytes);
+    raw_call(SYS_munlock, first_page, kServedPage);
+    const long memory = raw_call(SYS_mremap, first_page, 0, static_cast<long>(bytes), MREMAP_MAYMOVE, 0);
     if (failed(memory)) return false;
     if (served_parts(reinterpret_cast<std::uint8_t*>(memory), bytes, frames_of_server)) return true;
     raw_call(SYS_munmap, memory, static_cast<long>(bytes));
@@ -44,7 +48,7 @@ const ServedParts* memory(const Region& region) {
     if (now == made) [[likely]]
         return &frames_of_server;
     const std::uint64_t bytes = region.served.load(std::memory_order_acquire);
-    if (now != unmapped || bytes == 0 || region_path[0] == 0 || process().maps_frames.exchange(1) != 0) return nullptr;
+    if (now != unmapped || bytes == 0 || first_page == 0 || process().maps_frames.exchange(1) != 0) return nullptr;
     const bool done = map_frames(bytes);
     mapping.store(done ? made : none, std::memory_order_release);
     return done ? &frames_of_server : nullptr;
@@ -137,9 +141,7 @@ bool writable(void* buffer, std::uint64_t length) {
 
 }  // namespace
 
-void served_beside(const char* region) {
-    if (std::strlen(region) < sizeof region_path) std::strcpy(region_path, region);
-}
+void serve_from(long page) { first_page = page; }
 
 ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, std::size_t size) {
     Region* region = live_region();

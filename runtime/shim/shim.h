@@ -39,9 +39,6 @@ bool beside(const char* path, const char* name, Beside& out);
 bool is_users_alone(const struct stat& status);
 // Whether a program that this process executes will find no region, since the run is another user's.
 bool is_another_user();
-// Maps the first `bytes` of the file called `name` beside a region, to be read. The kernel's answer, or -EACCES where
-// somebody else could have made the file.
-long map_beside(const char* region_path, const char* name, std::uint64_t bytes);
 bool in_vfork_child();  // the caller shares its memory with a parent that has other descriptors
 
 // ---- process.cpp ----
@@ -158,7 +155,7 @@ void epoll_changed(int epoll, int operation, int fd, const epoll_event* event);
 inline constexpr std::int64_t kAtPosition = -1;  // the read began where the descriptor's offset was
 
 // ---- serve.cpp: reads that need no system call ----
-void served_beside(const char* region_path);
+void serve_from(long page);  // where the first page of kServedFile is mapped; before region() has anything
 // The bytes that a pread of `slot`'s descriptor returns, copied to `buffer`; 0: the read is to be made.
 ssize_t serve(const Slot& slot, int descriptor, std::int64_t at, void* buffer, std::size_t size);
 

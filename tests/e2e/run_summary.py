@@ -18,6 +18,7 @@ from runs import CHAINC, CHAINIO, expect
 # Sets up a ring by a system call of its own, which the library cannot see, reads what matches and waits.
 RINGED = """#include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 static long raw(long number, long a, void* b) {
@@ -28,6 +29,7 @@ static long raw(long number, long a, void* b) {
 int main(int count, char** words) {
     static char parameters[512], bytes[100];
     long result = count == 1 ? 0 : words[1][0] == 'a' ? raw(SYS_io_setup, 4, parameters) : raw(SYS_io_uring_setup, 4, parameters);
+    if (count > 1 && words[1][0] == 'u' && result >= 0) mmap(0, 64, PROT_READ | PROT_WRITE, MAP_SHARED, (int)result, 0);
     if (read(open("a.note", O_RDONLY), bytes, sizeof bytes) != sizeof bytes) return 1;
     printf("ready %ld\\n", result);
     fflush(stdout);

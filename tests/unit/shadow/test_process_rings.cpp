@@ -1,13 +1,18 @@
 // Which processes hold rings, whoever set them up: those here are set up by system calls that nobody tells of.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
+#include <poll.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "runtime/shadow/process_rings.h"
 #include "tests/unit/shadow/fixture.h"
@@ -16,6 +21,28 @@ namespace chainio::shadow::test {
 namespace {
 
 std::uint32_t own() { return static_cast<std::uint32_t>(getpid()); }
+
+// As whoever sets one up does to use it.
+class Ring {
+  public:
+    Ring() {
+        io_uring_params parameters{};
+        const int fd = static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters));
+        if (fd < 0) return;
+        memory_ = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, IORING_OFF_SQ_RING);
+        close(fd);
+    }
+    ~Ring() {
+        if (memory_ != MAP_FAILED) munmap(memory_, kBytes);
+    }
+    Ring(const Ring&) = delete;
+    Ring& operator=(const Ring&) = delete;
+    bool failed() const { return memory_ == MAP_FAILED; }
+
+  private:
+    static constexpr std::size_t kBytes = 64;
+    void* memory_ = MAP_FAILED;
+};
 
 class Context {
   public:
@@ -51,15 +78,13 @@ TEST(ProcessRings, WhatIsSetUpLaterIsFoundLaterAndOnce) {
     ASSERT_FALSE(context.failed()) << std::strerror(errno);
     for (int i = 0; i < 16; i++) rings.tick();
     EXPECT_EQ(rings.holders(ProcessRings::aio), 1u);
-    io_uring_params parameters{};
-    const int ring = static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters));
-    if (ring < 0) GTEST_SKIP() << "there is no io_uring here: " << std::strerror(errno);
+    const Ring ring;
+    if (ring.failed()) GTEST_SKIP() << "there is no io_uring here: " << std::strerror(errno);
     EXPECT_EQ(ProcessRings::held_by(own()), ProcessRings::aio | ProcessRings::uring);
     rings.look_at_all();
     rings.told(own(), ProcessRings::uring);
     rings.told(own(), ProcessRings::aio);
     rings.watch(own());
-    close(ring);
     EXPECT_EQ(rings.holders(ProcessRings::aio), 1u);
     EXPECT_EQ(rings.holders(ProcessRings::uring), 1u);
 }
@@ -88,9 +113,24 @@ TEST(ProcessRings, WhatIsToldCountsWithoutALook) {
     EXPECT_EQ(rings.holders(ProcessRings::aio), 0u);
 }
 
-TEST(ProcessRings, OfMoreDescriptorsThanAreLookedAtNothingIsSaid) {
-    EXPECT_EQ(ProcessRings::held_by(own()), 0u);
-    EXPECT_EQ(ProcessRings::held_by(own(), 2), std::nullopt);
+// Whoever waits for that at the other end is told at once.
+TEST(ProcessRings, ALookHoldsNothingThatTheProcessCloses) {
+    constexpr int kPipes = 20000;
+    std::atomic<bool> done = false;
+    const std::jthread looks([&] {
+        while (!done) EXPECT_EQ(ProcessRings::held_by(own()), 0u);
+    });
+    int ended = 0;
+    for (int i = 0; i < kPipes; i++) {
+        int ends[2] = {-1, -1};
+        if (pipe2(ends, O_CLOEXEC) != 0) continue;
+        close(ends[1]);
+        pollfd end = {.fd = ends[0], .events = POLLIN, .revents = 0};
+        ended += poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) != 0;
+        close(ends[0]);
+    }
+    done = true;
+    EXPECT_EQ(ended, kPipes);
 }
 
 TEST(ProcessRings, OfAProcessThatIsNotThereNothingIsSaid) {

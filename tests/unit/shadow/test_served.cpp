@@ -362,7 +362,10 @@ class Other {
         if (pid_ != 0) return;
         char order = 0;
         io_uring_params parameters{};
-        while (read(orders_[0], &order, 1) == 1 && order == 'r') syscall(SYS_io_uring_setup, 4, &parameters);
+        while (read(orders_[0], &order, 1) == 1 && order == 'r') {
+            const auto ring = static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters));
+            mmap(nullptr, 64, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+        }
         _exit(0);
     }
     ~Other() {
