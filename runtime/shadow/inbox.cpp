@@ -16,6 +16,10 @@ namespace {
 constexpr std::size_t kMostProcesses = 4096;    // remembered by number
 constexpr std::uint32_t kMostRead = 256 << 20;  // bytes of a read that count: each page is looked up
 
+NestedProcess process_of(const shim::Holder& holder) {
+    return {holder.pids.load(std::memory_order_relaxed), holder.process.load(std::memory_order_relaxed)};
+}
+
 bool thread_lives(std::uint32_t process, std::uint32_t thread) {
     if (process == 0 || process > INT32_MAX || thread > INT32_MAX) return false;
     return syscall(SYS_tgkill, static_cast<pid_t>(process), static_cast<pid_t>(thread), 0) == 0 || errno != ESRCH;
@@ -79,11 +83,11 @@ bool Inbox::any_used(Look look) const {
 
 void Inbox::find_rings(MessageSink& sink) {
     any_used([&](std::uint32_t i) {
-        shim::Ring& ring = region_.rings[i];
+        const shim::Holder& holder = region_.holders[i];
         // A thread may have ended already and have left events behind.
-        const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
-        if (owner == 0 && ring.tail.load(std::memory_order_acquire) == heads_[i].position) return false;
-        const std::uint32_t process = region_.processes[i].load(std::memory_order_relaxed);
+        const std::uint32_t owner = holder.owner.load(std::memory_order_acquire);
+        if (owner == 0 && region_.rings[i].tail.load(std::memory_order_acquire) == heads_[i].position) return false;
+        const std::uint32_t process = holder.process.load(std::memory_order_relaxed);
         if (!heads_[i].active) {
             heads_[i].active = true;
             heads_[i].seen_at_reclaim = heads_[i].position;
@@ -91,13 +95,13 @@ void Inbox::find_rings(MessageSink& sink) {
         }
         // While it is taken, the number and its namespace may be of two processes.
         const bool settled = (owner & shim::kTaking) == 0;
-        const std::uint32_t image = ring.image.load(std::memory_order_relaxed);
+        const std::uint32_t image = holder.image.load(std::memory_order_relaxed);
         if (settled && (process != heads_[i].process || image != heads_[i].image) && process != 0) {
             heads_[i].process = process;
             heads_[i].image = image;
-            note_process(ring, process, sink);
+            note_process(holder, process, sink);
         }
-        const bool may_be_asked = settled && !is_elsewhere(ring);
+        const bool may_be_asked = settled && !is_elsewhere(holder);
         const std::uint32_t serves = may_be_asked && sink.may_serve(process) ? process : 0;
         std::atomic<std::uint32_t>& told = region_.serves[i];
         if (told.load(std::memory_order_relaxed) != serves) told.store(serves, std::memory_order_relaxed);
@@ -106,25 +110,20 @@ void Inbox::find_rings(MessageSink& sink) {
 }
 
 // What /proc says of that number here would be of another process.
-bool Inbox::is_elsewhere(const shim::Ring& ring) const {
-    const std::uint32_t pids = ring.pids.load(std::memory_order_relaxed);
+bool Inbox::is_elsewhere(const shim::Holder& holder) const {
+    const std::uint32_t pids = holder.pids.load(std::memory_order_relaxed);
     return pids != 0 && pids_ != 0 && pids != pids_;
-}
-
-NestedProcess Inbox::process_of(std::uint32_t index) const {
-    return {region_.rings[index].pids.load(std::memory_order_relaxed),
-            region_.processes[index].load(std::memory_order_relaxed)};
 }
 
 // Processes of two namespaces may have the same number. One that executes a program is one process still, as far as
 // that can be told.
-void Inbox::note_process(const shim::Ring& ring, std::uint32_t process, MessageSink& sink) {
-    const std::uint32_t image = is_elsewhere(ring) ? ring.image.load(std::memory_order_relaxed) : 0;
-    const Heard known{{ring.pids.load(std::memory_order_relaxed), process}, image};
+void Inbox::note_process(const shim::Holder& holder, std::uint32_t process, MessageSink& sink) {
+    const std::uint32_t image = is_elsewhere(holder) ? holder.image.load(std::memory_order_relaxed) : 0;
+    const Heard known{{holder.pids.load(std::memory_order_relaxed), process}, image};
     if (std::ranges::find(processes_, known) != processes_.end()) return;
     region_.stats.processes.fetch_add(1, std::memory_order_relaxed);
     if (processes_.size() < kMostProcesses) processes_.push_back(known);
-    if (!is_elsewhere(ring)) sink.on_process(process);
+    if (!is_elsewhere(holder)) sink.on_process(process);
 }
 
 bool Inbox::pending(bool all) const {
@@ -241,10 +240,10 @@ void Inbox::look_elsewhere() {
         return;
     }
     for (const std::uint32_t index : active_) {
-        const shim::Ring& ring = region_.rings[index];
-        const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
-        if (!heads_[index].still || owner == 0 || (owner & shim::kTaking) != 0 || !is_elsewhere(ring)) continue;
-        const NestedProcess one = process_of(index);
+        const shim::Holder& holder = region_.holders[index];
+        const std::uint32_t owner = holder.owner.load(std::memory_order_acquire);
+        if (!heads_[index].still || owner == 0 || (owner & shim::kTaking) != 0 || !is_elsewhere(holder)) continue;
+        const NestedProcess one = process_of(holder);
         if (std::ranges::find(gone_, one) == gone_.end()) gone_.push_back(one);
     }
     strike_living(gone_);
@@ -266,10 +265,10 @@ void Inbox::forget_ended() {
 
 // Of a ring that has stood still. Who is about to take it may have been stopped amid that: once it goes on, it would
 // write its numbers into a ring that is another's by then. Of which namespace its number is nobody knows yet.
-bool Inbox::is_gone(std::uint32_t index, std::uint32_t owner) const {
+bool Inbox::is_gone(const shim::Holder& holder, std::uint32_t owner) const {
     if ((owner & shim::kTaking) != 0) return !thread_lives(owner & ~shim::kTaking);
-    const NestedProcess process = process_of(index);
-    if (is_elsewhere(region_.rings[index])) return std::ranges::find(gone_, process) != gone_.end();
+    const NestedProcess process = process_of(holder);
+    if (is_elsewhere(holder)) return std::ranges::find(gone_, process) != gone_.end();
     return !thread_lives(process.number, owner);
 }
 
@@ -284,13 +283,13 @@ void Inbox::reclaim() {
     look_elsewhere();
     forget_ended();
     std::erase_if(active_, [&](std::uint32_t index) {
-        shim::Ring& ring = region_.rings[index];
+        shim::Holder& holder = region_.holders[index];
         Head& head = heads_[index];
-        std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
-        if (!head.still || ring.tail.load(std::memory_order_acquire) != head.position) return false;
+        std::uint32_t owner = holder.owner.load(std::memory_order_acquire);
+        if (!head.still || region_.rings[index].tail.load(std::memory_order_acquire) != head.position) return false;
         if (owner != 0) {
-            if (!is_gone(index, owner)) return false;
-            if (!ring.owner.compare_exchange_strong(owner, 0, std::memory_order_acq_rel)) return false;
+            if (!is_gone(holder, owner)) return false;
+            if (!holder.owner.compare_exchange_strong(owner, 0, std::memory_order_acq_rel)) return false;
         }
         head.active = false;
         head.process = 0;

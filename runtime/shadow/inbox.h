@@ -73,10 +73,9 @@ class Inbox {
     void count_lost(std::uint32_t index);
     void look_elsewhere();
     void forget_ended();
-    bool is_gone(std::uint32_t index, std::uint32_t owner) const;
-    NestedProcess process_of(std::uint32_t index) const;
-    bool is_elsewhere(const shim::Ring& ring) const;
-    void note_process(const shim::Ring& ring, std::uint32_t process, MessageSink& sink);
+    bool is_gone(const shim::Holder& holder, std::uint32_t owner) const;
+    bool is_elsewhere(const shim::Holder& holder) const;
+    void note_process(const shim::Holder& holder, std::uint32_t process, MessageSink& sink);
 
     shim::Region& region_;
     const std::uint32_t classes_, sockets_;  // not as the region says: programs may write there

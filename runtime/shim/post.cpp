@@ -105,13 +105,13 @@ bool has_memory(Ring& ring) {
 // Whoever sees the owner without kTaking sees the others as well. False: somebody else was quicker, or took it for
 // given up meanwhile.
 bool take(Region& region, unsigned index, std::uint32_t from, const Taker& taker) {
-    Ring& ring = region.rings[index];
+    Holder& holder = region.holders[index];
     std::uint32_t taking = taker.thread | kTaking;
-    if (!ring.owner.compare_exchange_strong(from, taking)) return false;
-    region.processes[index].store(taker.process);
-    ring.pids.store(taker.pids);
-    ring.image.store(taker.image);
-    return ring.owner.compare_exchange_strong(taking, taker.thread);
+    if (!holder.owner.compare_exchange_strong(from, taking)) return false;
+    holder.process.store(taker.process);
+    holder.pids.store(taker.pids);
+    holder.image.store(taker.image);
+    return holder.owner.compare_exchange_strong(taking, taker.thread);
 }
 
 bool was_taken_once(const Region& region, unsigned index) {
@@ -165,13 +165,13 @@ Ring* claim(Region& region, const Taker& taker) {
     bool room = true;  // for rings that nobody has taken yet
     for (unsigned i = 0; i < kRings; ++i) {
         const unsigned index = (taker.image + taker.thread + i) % kRings;
-        Ring& ring = region.rings[index];
         const bool used = was_taken_once(region, index);
-        if (!used && room) room = has_memory(ring);
+        if (!used && room) room = has_memory(region.rings[index]);
         if (!used && !room) continue;
-        if (ring.owner.load(std::memory_order_relaxed) != 0 || !take(region, index, 0, taker)) continue;
+        if (region.holders[index].owner.load(std::memory_order_relaxed) != 0 || !take(region, index, 0, taker))
+            continue;
         region.used_rings[index / 64].fetch_or(std::uint64_t{1} << index % 64, std::memory_order_release);
-        return &ring;
+        return &region.rings[index];
     }
     return nullptr;
 }
@@ -181,27 +181,26 @@ Ring* claim(Region& region, const Taker& taker) {
 Ring* take_over(Region& region, const Taker& taker) {
     for (unsigned i = 0; i < kRings && taker.pids != 0; ++i) {
         const unsigned index = (taker.thread + i) % kRings;
-        Ring& ring = region.rings[index];
+        const Holder& holder = region.holders[index];
         if (!was_taken_once(region, index)) continue;
-        const std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
-        if ((owner & kTaking) != 0 || ring.pids.load(std::memory_order_relaxed) != taker.pids) continue;
-        const std::uint32_t process = region.processes[index].load(std::memory_order_relaxed);
+        const std::uint32_t owner = holder.owner.load(std::memory_order_acquire);
+        if ((owner & kTaking) != 0 || holder.pids.load(std::memory_order_relaxed) != taker.pids) continue;
+        const std::uint32_t process = holder.process.load(std::memory_order_relaxed);
         if (owner != 0 && raw_call(SYS_tgkill, process, owner, 0) != -ESRCH) continue;
-        if (take(region, index, owner, taker)) return &ring;
+        if (take(region, index, owner, taker)) return &region.rings[index];
     }
     return nullptr;
 }
 
 void free_of_earlier_images(Region& region, const Taker& taker) {
     for (unsigned i = 0; i < kRings && taker.pids != 0; ++i) {
-        const auto is_of_process = [&] { return region.processes[i].load(std::memory_order_relaxed) == taker.process; };
-        if (!is_of_process()) continue;  // before its ring is touched
-        Ring& ring = region.rings[i];
-        std::uint32_t owner = ring.owner.load(std::memory_order_acquire);
-        if (owner == 0 || (owner & kTaking) != 0 || !is_of_process()) continue;
-        const bool is_earlier = ring.pids.load(std::memory_order_relaxed) == taker.pids &&
-                                ring.image.load(std::memory_order_relaxed) != taker.image;
-        if (is_earlier) ring.owner.compare_exchange_strong(owner, 0);
+        Holder& holder = region.holders[i];
+        std::uint32_t owner = holder.owner.load(std::memory_order_acquire);
+        if (owner == 0 || (owner & kTaking) != 0) continue;
+        const bool is_earlier = holder.process.load(std::memory_order_relaxed) == taker.process &&
+                                holder.pids.load(std::memory_order_relaxed) == taker.pids &&
+                                holder.image.load(std::memory_order_relaxed) != taker.image;
+        if (is_earlier) holder.owner.compare_exchange_strong(owner, 0);
     }
 }
 
@@ -249,12 +248,12 @@ bool owns_ring(const Process& process) {
     return producer.ring && producer.image == process.image.load(std::memory_order_relaxed);
 }
 
-void release_ring(Process& process) {
+void release_ring(Region& region, Process& process) {
     Ring* ring = producer.ring;
     const bool is_own = owns_ring(process);
     producer.ring = nullptr;
     if (!ring || !is_own) return;  // the ring of the parent that forked
-    ring->owner.store(0, std::memory_order_release);
+    region.holders[ring - region.rings].owner.store(0, std::memory_order_release);
 }
 
 void wake(Region& region) {

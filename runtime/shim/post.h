@@ -76,8 +76,9 @@ inline constexpr std::uint64_t quick_for(std::uint64_t bytes) { return kSlowRead
 
 // Posts from the calling thread; `region` and `process` are those of the process.
 void post_event(Region& region, Process& process, Event event, const void* payload, std::uint32_t payload_bytes);
-void release_ring(Process& process);  // the thread or the process ends, or executes another program
-void wake(Region& region);            // the server, when it sleeps
+// The thread or the process ends, or executes another program.
+void release_ring(Region& region, Process& process);
+void wake(Region& region);  // the server, when it sleeps
 std::uint32_t process_id(Process& process);
 // The PID namespace of its number; 0: it cannot be known, as where there is no /proc.
 std::uint32_t pids_of(Process& process);

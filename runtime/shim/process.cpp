@@ -109,8 +109,9 @@ std::size_t count_arguments(const char* first, va_list list) {
 
 // The next program of this thread takes a ring of its own. A child of vfork leaves its parent's alone.
 void leaving() {
-    const bool is_it = region() && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(process());
-    if (is_it && !in_vfork_child()) release_ring(process());
+    Region* found = region();
+    const bool is_it = found && static_cast<std::uint32_t>(raw_call(SYS_getpid)) == process_id(process());
+    if (is_it && !in_vfork_child()) release_ring(*found, process());
 }
 
 bool executes(const Place& place) {

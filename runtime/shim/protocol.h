@@ -15,7 +15,7 @@
 namespace chainio::shim {
 
 inline constexpr std::uint64_t kMagic = 0x316d696873'6f6963;  // "ciosshm1"
-inline constexpr std::uint32_t kVersion = 16;
+inline constexpr std::uint32_t kVersion = 17;
 inline constexpr char kRegionVariable[] = "CHAINIO_REGION";  // environment: absolute path of the region's file
 inline constexpr char kPlanFile[] = "/plan";                 // beside it: its beginning
 inline constexpr char kStepsFile[] = "/steps";  // beside it: a shared object, the code of chains that programs run
@@ -123,17 +123,22 @@ inline constexpr std::uint32_t kTaking = 0x80000000;
 // A byte ring with one producer (a thread of a program) and one consumer (the server). Positions count bytes and wrap
 // at 2^32; an event never crosses the end of `data`. A full ring loses the event, never the program's time.
 struct Ring {
-    // tid of the producer; 0: free; with kTaking: of one that is about to be, while the next two fields and
-    // Region::processes are not its own yet. A thread takes a free ring and frees it when it ends, its process ends, or
-    // executes another program, with events still in it; the next owner goes on behind them. The server frees those of
-    // dead processes, and a thread that finds none free takes one of a dead process.
-    alignas(64) std::atomic<std::uint32_t> owner;
-    std::atomic<std::uint32_t> pids;              // the PID namespace of its number and its process's; 0: not known
-    std::atomic<std::uint32_t> image;             // which of the process's images it is, by Region::images
     alignas(64) std::atomic<std::uint32_t> tail;  // written by the producer
     std::atomic<std::uint32_t> lost;              // events that found no room
     alignas(64) std::atomic<std::uint32_t> head;  // written by the server
     alignas(64) std::uint8_t data[kRingBytes];
+};
+
+// Whose a ring is.
+struct Holder {
+    // tid of the producer; 0: free; with kTaking: of one that is about to be, while the other fields are not its own
+    // yet. A thread takes a free ring and frees it when it ends, its process ends, or executes another program, with
+    // events still in it; the next owner goes on behind them. The server frees those of dead processes, and a thread
+    // that finds none free takes one of a dead process.
+    std::atomic<std::uint32_t> owner;
+    std::atomic<std::uint32_t> process;
+    std::atomic<std::uint32_t> pids;   // the PID namespace of both numbers; 0: not known
+    std::atomic<std::uint32_t> image;  // which of the process's images it is, by Region::images
 };
 
 // What a program's calls are compared with. Written before the program starts, not changed afterwards.
@@ -258,7 +263,7 @@ struct Region {
     // By class: shorter reads are of no use to chains on reads, as far as is known, so that they neither wake the
     // server, unless it rests, nor are told of before they begin. 0: all may be.
     std::atomic<std::uint32_t> least_read[kMaxClasses];
-    std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while `processes` has it
+    std::atomic<std::uint32_t> serves[kRings];  // the process whose reads may be served, while `holders` has it
     std::atomic<std::uint64_t>
         served;  // bytes of the file kServedFile beside the region's (served.h); 0: nothing is served yet
     DiskFacts disks[kMaxDisks];
@@ -278,19 +283,19 @@ struct Region {
     std::atomic<std::uint32_t> images;    // counts processes that have posted, each anew when it has executed a program
     // One bit a ring, set by the first thread that takes it: the server leaves the memory of the others untouched.
     std::atomic<std::uint64_t> used_rings[kRings / 64];
-    // By ring: the producer's process. They lie together, as each program looks for its own when it begins: in the
-    // rings that would be a page fault each.
-    std::atomic<std::uint32_t> processes[kRings];
     Stats stats;
     alignas(64) Rewriting rewriting;
+    // By ring. They lie together, as each thread looks for one that is free, and each program for what was its own: in
+    // the rings that would be a page fault each.
+    alignas(64) Holder holders[kRings];
     Ring rings[kRings];
 };
 inline constexpr std::size_t kRegionBytes = sizeof(Region);
 static_assert(offsetof(Region, asleep) == kPlanBytes);
 // Whatever moves here is another protocol: kVersion has to say so.
-static_assert(kVersion == 16 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
-              sizeof(Plan) == 50'336 && offsetof(Region, stats) == kPlanBytes + 1080 && sizeof(Stats) == 32'376 &&
-              sizeof(Ring) == 65'728 && offsetof(Region, rings) == 99'072);
+static_assert(kVersion == 17 && offsetof(Region, disks) == 1696 && offsetof(Region, plan) == 1840 &&
+              sizeof(Plan) == 50'336 && offsetof(Region, stats) == kPlanBytes + 56 && sizeof(Stats) == 32'376 &&
+              sizeof(Ring) == 65'664 && offsetof(Region, holders) == 98'048 && offsetof(Region, rings) == 102'144);
 
 // A read that took longer than this, and in which the thread slept, waited for a device: it wakes a sleeping server. Of
 // others that took longer, this is told. They leave their event for when the server next looks, so that a warm program

@@ -172,14 +172,15 @@ Process* make_process() {
 bool can_keep_keys() { return pthread_key_create && pthread_setspecific; }
 
 void thread_ends(void*) {
-    release_ring(*own);
+    release_ring(*shared.load(std::memory_order_acquire), *own);
     release_levels();
 }
 
 // The last thing that the calling thread does in the process. In a child it is its parent's ring that this memory may
 // name; of what has never posted it is known without a system call, which a filter could forbid.
 void process_ends() {
-    if (region() && own->id.load(std::memory_order_relaxed) != 0 && !in_vfork_child()) release_ring(*own);
+    Region* found = region();
+    if (found && own->id.load(std::memory_order_relaxed) != 0 && !in_vfork_child()) release_ring(*found, *own);
 }
 
 Region* try_start() {

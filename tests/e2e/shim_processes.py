@@ -214,7 +214,7 @@ def cases(checks, data):
     checks.same("no_ring", server.end["no_ring"], 0)
 
 
-RINGS, RING_BYTES, RINGS_AT = 256, 65728, 99072  # as in protocol.h
+RINGS, HOLDERS_AT, HOLDER_BYTES = 256, 98048, 16  # as in protocol.h
 # (how a process ends that has posted, rings that are still taken then)
 ENDS = [("return 0;", 0), ("exit(0);", 0), ("_exit(0);", 0), ("_Exit(0);", 0), ("raise(SIGKILL);", 1),
         ("pid_t c = fork(); if (!c) _exit(0); reaped(c); printf(\"%d\\n\", taken()); fflush(stdout); _exit(0);", 0),
@@ -229,10 +229,10 @@ def ends(checks, data):
 static int taken(void) {{
     FILE* maps = fopen("/proc/self/maps", "r"); char line[4096]; unsigned long at = 0, begin, offset; int count = 0;
     while (fgets(line, sizeof line, maps)) if (strstr(line, "/region\\n")) {{
-        sscanf(line, "%lx-%*x %*s %lx", &begin, &offset); at = begin - offset + {RINGS_AT};
+        sscanf(line, "%lx-%*x %*s %lx", &begin, &offset); at = begin - offset + {HOLDERS_AT};
     }}
     fclose(maps);
-    for (int i = 0; i < {RINGS}; ++i) count += *(unsigned*)(at + i * {RING_BYTES}UL) != 0;
+    for (int i = 0; i < {RINGS}; ++i) count += *(unsigned*)(at + i * {HOLDER_BYTES}UL) != 0;
     return count;
 }}
 """

@@ -34,9 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::memcpy(&start, data, 2);
     std::memcpy(&length, data + 2, 2);
     data += 4, size -= 4;
-    ring.owner = 1;
+    region->holders[0].owner = 1;
     region->used_rings[0] = 1;
-    region->processes[0] = 1;
+    region->holders[0].process = 1;
     ring.head = 0;
     shadow::Inbox inbox(*region, 3, 2);
     Checked sink;

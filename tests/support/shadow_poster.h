@@ -36,9 +36,9 @@ class Poster {
   public:
     Poster(shim::Region& region, unsigned ring, std::uint32_t process = static_cast<std::uint32_t>(getpid()),
            std::uint32_t thread = static_cast<std::uint32_t>(gettid()))
-        : ring_(region.rings[ring]), process_(process) {
-        region.processes[ring] = process;
-        ring_.owner = thread;
+        : ring_(region.rings[ring]), holder_(region.holders[ring]), process_(process) {
+        holder_.process = process;
+        holder_.owner = thread;
         region.used_rings[ring / 64] |= std::uint64_t{1} << ring % 64;
     }
     // False when the ring has no room; the event is lost then.
@@ -111,6 +111,7 @@ class Poster {
         return post_text(event, bytes);
     }
     shim::Ring& ring() { return ring_; }
+    shim::Holder& holder() { return holder_; }
     // Whether the server has taken everything.
     bool taken() const { return ring_.head.load() == ring_.tail.load(); }
 
@@ -135,6 +136,7 @@ class Poster {
         return event;
     }
     shim::Ring& ring_;
+    shim::Holder& holder_;
     std::uint32_t process_;
 };
 

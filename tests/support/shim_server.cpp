@@ -113,7 +113,8 @@ void let_go(Region& region) {
 }
 
 // Prints what a ring holds. An event that breaks the ring's rules ends the test.
-void drain(Ring& ring, unsigned index) {
+void drain(Region& region, unsigned index) {
+    Ring& ring = region.rings[index];
     std::uint32_t head = ring.head;
     while (head != ring.tail.load(std::memory_order_acquire)) {
         const std::uint32_t at = head % chainio::shim::kRingBytes, rest = chainio::shim::kRingBytes - at;
@@ -128,7 +129,8 @@ void drain(Ring& ring, unsigned index) {
             std::cout << json{{"kind", "BROKEN"}, {"at", head}, {"bytes", event.bytes}}.dump() << std::endl;
             std::_Exit(1);
         }
-        if (event.kind != EventKind::skip) print(event, ring.data + at + sizeof event, index, ring.owner);
+        if (event.kind != EventKind::skip)
+            print(event, ring.data + at + sizeof event, index, region.holders[index].owner);
         head += event.bytes;
         ring.head = head;
     }
@@ -137,18 +139,17 @@ void drain(Ring& ring, unsigned index) {
 
 void drain_all(Region& region) {
     for (unsigned i = 0; i < chainio::shim::kRings; ++i) {
-        drain(region.rings[i], i);
-        if (region.rings[i].owner != 0) region.serves[i] = region.processes[i].load();
+        drain(region, i);
+        if (region.holders[i].owner != 0) region.serves[i] = region.holders[i].process.load();
     }
 }
 
 json sums(const Region& region) {
     json owners = json::array();
     std::uint64_t lost = 0;
-    for (const auto& ring : region.rings) {
-        lost += ring.lost;
-        if (ring.owner != 0) owners.push_back(ring.owner.load());
-    }
+    for (const auto& ring : region.rings) lost += ring.lost;
+    for (const auto& holder : region.holders)
+        if (holder.owner != 0) owners.push_back(holder.owner.load());
     return {{"kind", "end"},
             {"lost", lost},
             {"owners", owners},

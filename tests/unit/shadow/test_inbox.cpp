@@ -87,8 +87,8 @@ TEST_F(InboxTest, AProcessThatHasEndedIsForgotten) {
     ASSERT_EQ(stat("/proc/self/ns/pid", &pids), 0);
     const auto posts_as = [&](unsigned ring, std::uint32_t image) {
         Poster poster(*region_, ring, number, number);
-        poster.ring().image = image;
-        poster.ring().pids = static_cast<std::uint32_t>(pids.st_ino);
+        poster.holder().image = image;
+        poster.holder().pids = static_cast<std::uint32_t>(pids.st_ino);
         ASSERT_TRUE(poster.post(read_event(0)));
         drain();
     };
@@ -416,8 +416,8 @@ TEST_F(InboxTest, GarbageRingsNeverDoHarm) {
         shim::Ring& ring = region_->rings[17];
         for (std::size_t i = 0; i < shim::kRingBytes; i++)
             ring.data[i] = bytes.empty() ? 0xff : bytes[i % bytes.size()];
-        ring.owner = owner;
-        region_->processes[17] = tail;
+        region_->holders[17].owner = owner;
+        region_->holders[17].process = tail;
         ring.tail = tail;
         inbox_.drain(taken_, 100'000, true);
         RC_ASSERT(ring.head.load() == tail);
@@ -451,7 +451,7 @@ TEST_F(InboxTest, EventsOfAThreadThatHasEndedAlreadyAreTaken) {
     {
         Poster poster(*region_, 3);
         ASSERT_TRUE(poster.post(read_event(1)));
-        poster.ring().owner = 0;
+        poster.holder().owner = 0;
     }
     EXPECT_TRUE(inbox_.pending(true));
     EXPECT_EQ(drain(), 1u);
@@ -470,13 +470,13 @@ TEST_F(InboxTest, RingsOfDeadProcessesAreFreedAndThoseOfLivingOnesKept) {
     drain();
     ASSERT_EQ(inbox_.rings(), 2u);
     inbox_.reclaim();
-    EXPECT_NE(dead.ring().owner, 0u) << "it has moved since the last look";
+    EXPECT_NE(dead.holder().owner, 0u) << "it has moved since the last look";
     inbox_.reclaim();
-    EXPECT_EQ(dead.ring().owner, 0u);
-    EXPECT_NE(alive.ring().owner, 0u);
+    EXPECT_EQ(dead.holder().owner, 0u);
+    EXPECT_NE(alive.holder().owner, 0u);
     EXPECT_EQ(inbox_.rings(), 1u);
     EXPECT_EQ(taken_.all.size(), 1u) << "what it had posted was taken first";
-    EXPECT_NE(region_->processes[1], 0u) << "it may be another's by now";
+    EXPECT_NE(region_->holders[1].process, 0u) << "it may be another's by now";
     // Its next owner goes on behind it.
     Poster next(*region_, 1);
     ASSERT_TRUE(next.post(read_event(2)));
@@ -489,14 +489,14 @@ TEST_F(InboxTest, RingsOfAnotherPidNamespaceAreNotJudged) {
     constexpr std::uint32_t kNobody = 0x7ffffff0;
     Poster dead(*region_, 1, kNobody, kNobody), elsewhere(*region_, 2, kNobody, kNobody);
     Poster half(*region_, 3, 0, kNobody | shim::kTaking), half_elsewhere(*region_, 4, 0, kNobody | shim::kTaking);
-    elsewhere.ring().pids = half_elsewhere.ring().pids = 1;
+    elsewhere.holder().pids = half_elsewhere.holder().pids = 1;
     drain();
     ASSERT_EQ(inbox_.rings(), 4u);
     for (int i = 0; i < 3; i++) inbox_.reclaim();
-    EXPECT_EQ(dead.ring().owner, 0u);
-    EXPECT_EQ(half.ring().owner, 0u) << "whoever was about to take it has ended";
-    EXPECT_EQ(half_elsewhere.ring().owner, 0u) << "wherever that was";
-    EXPECT_EQ(elsewhere.ring().owner, kNobody) << "there somebody may have that number";
+    EXPECT_EQ(dead.holder().owner, 0u);
+    EXPECT_EQ(half.holder().owner, 0u) << "whoever was about to take it has ended";
+    EXPECT_EQ(half_elsewhere.holder().owner, 0u) << "wherever that was";
+    EXPECT_EQ(elsewhere.holder().owner, kNobody) << "there somebody may have that number";
 }
 
 // As where it was stopped amid that: it would write into a ring that another thread has by then.
@@ -512,13 +512,13 @@ TEST_F(InboxTest, ARingThatSomebodyIsAboutToTakeIsFreedOnceThatThreadHasEnded) {
     Poster half(*region_, 3, 0, number | shim::kTaking);
     drain();
     for (int i = 0; i < 3; i++) inbox_.reclaim();
-    EXPECT_EQ(half.ring().owner, number | shim::kTaking);
+    EXPECT_EQ(half.holder().owner, number | shim::kTaking);
     ends = true;
     ends.notify_one();
     stopped.join();
     EXPECT_TRUE(happens([&] {
         inbox_.reclaim();
-        return half.ring().owner == 0;
+        return half.holder().owner == 0;
     }));
 }
 
@@ -529,16 +529,16 @@ TEST_F(InboxTest, RingsOfPidNamespacesThatHaveEndedAreFreedOnceRingsAreFew) {
     std::vector<Poster> posters;
     for (unsigned i = 0; i < shim::kRings / 2; i++) {
         posters.emplace_back(*region_, i, kNobody, kNobody + i % 2);
-        posters.back().ring().pids = 1;
+        posters.back().holder().pids = 1;
     }
     const Poster here(*region_, shim::kRings / 2);
     drain();
     EXPECT_EQ(region_->stats.processes, 2u);
     for (int i = 0; i < 2; i++) inbox_.reclaim();
-    EXPECT_TRUE(std::ranges::all_of(posters, [](Poster& poster) { return poster.ring().owner == 0; }));
+    EXPECT_TRUE(std::ranges::all_of(posters, [](Poster& poster) { return poster.holder().owner == 0; }));
     EXPECT_EQ(inbox_.rings(), 1u) << "that of who lives here";
     Poster again(*region_, 0, kNobody, kNobody);
-    again.ring().image = 7;
+    again.holder().image = 7;
     drain();
     EXPECT_EQ(region_->stats.processes, 3u) << "it is another one";
 }
@@ -547,7 +547,7 @@ TEST_F(InboxTest, RingsOfPidNamespacesThatHaveEndedAreFreedOnceRingsAreFew) {
 TEST_F(InboxTest, AProcessOfAnotherPidNamespaceIsCountedButNeitherWatchedNorServed) {
     const auto self = static_cast<std::uint32_t>(getpid());
     Poster elsewhere(*region_, 1, self, self), here(*region_, 2, self, self);
-    elsewhere.ring().pids = 1;
+    elsewhere.holder().pids = 1;
     taken_.serving = true;
     drain();
     EXPECT_EQ(region_->stats.processes, 2u);
