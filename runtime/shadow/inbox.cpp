@@ -119,11 +119,26 @@ bool Inbox::is_elsewhere(const shim::Holder& holder) const {
 // that can be told.
 void Inbox::note_process(const shim::Holder& holder, std::uint32_t process, MessageSink& sink) {
     const std::uint32_t image = is_elsewhere(holder) ? holder.image.load(std::memory_order_relaxed) : 0;
-    const Heard known{{holder.pids.load(std::memory_order_relaxed), process}, image};
-    if (std::ranges::find(processes_, known) != processes_.end()) return;
+    const bool is_new = hear_of({{holder.pids.load(std::memory_order_relaxed), process}, image});
+    if (is_new && !is_elsewhere(holder)) sink.on_process(process);
+}
+
+// Whether it was not heard of before.
+bool Inbox::hear_of(const Heard& process) {
+    if (std::ranges::find(processes_, process) != processes_.end()) return false;
     region_.stats.processes.fetch_add(1, std::memory_order_relaxed);
-    if (processes_.size() < kMostProcesses) processes_.push_back(known);
-    if (!is_elsewhere(holder)) sink.on_process(process);
+    if (processes_.size() < kMostProcesses) processes_.push_back(process);
+    return true;
+}
+
+// Children of fork may follow one another on one ring more quickly than it is looked at: of those that have ended by
+// then, what they have left tells. It has no namespace, so that such a number is only counted.
+void Inbox::note_poster(std::uint32_t index, std::uint32_t process) {
+    Head& head = heads_[index];
+    if (process == head.process || process == head.poster || process == 0) return;
+    head.poster = process;
+    const shim::Holder& holder = region_.holders[index];
+    if (!is_elsewhere(holder)) hear_of({{holder.pids.load(std::memory_order_relaxed), process}, 0});
 }
 
 bool Inbox::pending(bool all) const {
@@ -192,6 +207,7 @@ bool Inbox::take(std::uint32_t index, std::uint32_t available, MessageSink& sink
         event.length = std::min(event.length, kMostRead);
         asked = std::clamp(asked, event.length, kMostRead);
     }
+    note_poster(index, event.process);
     sink.on_message({event, std::span(copy_).first(length), index, asked});
     return true;
 }

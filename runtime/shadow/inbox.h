@@ -55,6 +55,7 @@ class Inbox {
         std::uint32_t seen_at_reclaim = 0;
         std::uint32_t lost = 0;
         std::uint32_t process = 0, image = 0;
+        std::uint32_t poster = 0;  // of its last event that was not that process's
         bool active = false;
         bool still = false;  // has not moved from one reclaim() to the next
     };
@@ -76,6 +77,8 @@ class Inbox {
     bool is_gone(const shim::Holder& holder, std::uint32_t owner) const;
     bool is_elsewhere(const shim::Holder& holder) const;
     void note_process(const shim::Holder& holder, std::uint32_t process, MessageSink& sink);
+    bool hear_of(const Heard& process);
+    void note_poster(std::uint32_t index, std::uint32_t process);
 
     shim::Region& region_;
     const std::uint32_t classes_, sockets_;  // not as the region says: programs may write there

@@ -257,6 +257,25 @@ TEST_F(InboxTest, AProcessIsHeardOfOnceWhateverRingsItHas) {
     EXPECT_EQ(region_->stats.processes, 2u);
 }
 
+// As children of fork that each read once.
+TEST_F(InboxTest, ProcessesThatFollowEachOtherOnARingAreAllCounted) {
+    constexpr std::uint32_t kOther = 0x7ffffff0;
+    for (std::uint32_t i = 0; i < 3; i++) {
+        Poster one(*region_, 4, kOther + i, kOther + i);
+        ASSERT_TRUE(one.post(read_event(i)));
+        ASSERT_TRUE(one.post(read_event(i)));
+    }
+    drain();
+    EXPECT_EQ(region_->stats.processes, 3u);
+    EXPECT_EQ(taken_.processes, std::vector{kOther + 2}) << "who may live";
+    Poster elsewhere(*region_, 4, kOther, kOther);
+    elsewhere.holder().pids = 1;
+    Poster(*region_, 4, kOther + 5, kOther + 5).post(read_event(0));
+    elsewhere.holder().process = kOther;
+    drain();
+    EXPECT_EQ(region_->stats.processes, 4u) << "numbers of another PID namespace say nothing";
+}
+
 struct Hostile {
     const char* name;
     void (*change)(Event&);
