@@ -30,7 +30,6 @@
 #include "tools/chainio/run/probes.h"
 #include "tools/chainio/run/program.h"
 #include "tools/chainio/run/report.h"
-#include "tools/chainio/run/stops.h"
 #include "tools/chainio/run/stuck.h"
 #include "tools/chainio/run/unused.h"
 
@@ -327,19 +326,6 @@ std::expected<Beside, std::string> start_server(Prepared& made, const RunOptions
     if (!said) return std::unexpected("the server cannot begin: " + server->ending());
     if (said->what == Said::ready) return std::move(*server);
     return std::unexpected(std::move(said->text));
-}
-
-std::string given_up(int server, int milliseconds) {
-    if (is_stopped(server))
-        return fmt::format(
-            "the server was given up {} s after the program's end: a signal has stopped it (SIGSTOP); what else it had "
-            "to say is lost",
-            milliseconds / 1000);
-    const std::string call = call_of(server);
-    return fmt::format(
-        "1 call was given up, which had not returned {} s after the program's end: {}; what else the server had to say "
-        "is lost",
-        milliseconds / 1000, call.empty() ? "the kernel does not say which" : call);
 }
 
 struct Farewell {

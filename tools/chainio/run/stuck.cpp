@@ -20,6 +20,7 @@
 
 #include "runtime/probe/sites.h"
 #include "tools/chainio/run/files.h"
+#include "tools/chainio/run/stops.h"
 
 namespace chainio::run {
 namespace {
@@ -47,12 +48,12 @@ constexpr Call kCalls[] = {{SYS_openat, "openat", About::path_below},
                            {SYS_getdents64, "getdents", About::descriptor},
                            {SYS_io_uring_enter, "io_uring_enter", About::ring}};
 
+// What the kernel says of the system call that a process is in: "running" of one that has a processor or waits for one.
+std::string syscall_of(int process) { return read_whole(fmt::format("/proc/{}/syscall", process), 512).value_or(""); }
+
 // The number of the call and its arguments; nothing where the process is in none.
-std::vector<std::uint64_t> words_of(int process) {
-    const auto text = read_whole(fmt::format("/proc/{}/syscall", process), 512);
+std::vector<std::uint64_t> words_of(std::string_view rest) {
     std::vector<std::uint64_t> words;
-    if (!text) return words;
-    std::string_view rest(*text);
     while (!rest.empty()) {
         const bool hexadecimal = rest.starts_with("0x");
         if (hexadecimal) rest.remove_prefix(2);
@@ -116,11 +117,9 @@ std::string open_files(int process) {
     return others == 0 ? first : fmt::format("{} or {} other files", first, others);
 }
 
-}  // namespace
-
-std::string call_of(int process) {
-    const auto words = words_of(process);
-    if (words.empty()) return {};
+std::string call_of(int process, std::string_view said) {
+    const auto words = words_of(said);
+    if (words.empty()) return "the kernel does not say which";
     const auto* const call = std::ranges::find(kCalls, static_cast<long>(words[0]), &Call::number);
     if (call == std::end(kCalls)) {
         const std::string_view name = probe::system_call_name(words[0]);
@@ -132,6 +131,22 @@ std::string call_of(int process) {
         file = path_below(process, words[1], text_at(process, words[2]));
     if (call->about == About::ring) file = open_files(process);
     return file.empty() ? std::string(call->name) : fmt::format("{} of {}", call->name, file);
+}
+
+}  // namespace
+
+std::string given_up(int server, int milliseconds) {
+    const auto because = [&](std::string_view why) {
+        return fmt::format("the server was given up {} s after the program's end: {}; what else it had to say is lost",
+                           milliseconds / 1000, why);
+    };
+    if (is_stopped(server)) return because("a signal has stopped it (SIGSTOP)");
+    const std::string said = syscall_of(server);
+    if (said.starts_with("running")) return because("it was at work still, as on a busy machine");
+    return fmt::format(
+        "1 call was given up, which had not returned {} s after the program's end: {}; what else the server had to say "
+        "is lost",
+        milliseconds / 1000, call_of(server, said));
 }
 
 }  // namespace chainio::run

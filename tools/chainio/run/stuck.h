@@ -1,11 +1,12 @@
-// Where a process is that does not come back from the kernel.
+// Where a process is that does not come to an end.
 #pragma once
 #include <string>
 
 namespace chainio::run {
 
-// The system call of its that has not returned, and the file that it is about, as far as the kernel says:
-// "fstat of /mnt/a.idx". Of a child of this process.
-std::string call_of(int process);
+// Why a server, which is a child of this process, was given up so long after the program's end: a signal has stopped
+// it, it is at work, or a system call has not returned, with the file that it is about, as far as the kernel says:
+// "fstat of /mnt/a.idx".
+std::string given_up(int server, int milliseconds);
 
 }  // namespace chainio::run
