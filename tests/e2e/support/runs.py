@@ -25,7 +25,8 @@ LONGEST = 120  # seconds that anything here may take on a loaded machine
 TO_DROP = 30  # seconds for a file's pages to leave memory, those that the kernel has at work among them
 TO_END = 10  # seconds for a run whose program was killed
 OURS = "chainio", "chainio-run", "chainio-server"  # processes of a run besides the program's
-failures = 0
+failures = []  # what was said of each
+SAID_AGAIN = 10  # of them; the first are the causes, and a check prints the last lines of a script alone
 
 
 def tries():
@@ -38,10 +39,11 @@ def tries():
 
 def expect(what, got, want):
     """`want` is the value, or a function that says whether the value is right."""
-    global failures
     right = want(got) if callable(want) else got == want
-    print(("ok    " if right else "FAIL  ") + what + ("" if right else f"\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}")), flush=True)
-    failures += not right
+    said = ("ok    " if right else "FAIL  ") + what + ("" if right else f"\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}"))
+    print(said, flush=True)
+    if not right:
+        failures.append(said)
     return right
 
 
@@ -63,8 +65,8 @@ def tool(name, *words, stdin=None, cwd=None):
 
 
 def ended():
-    """Says how the test has ended; the exit status."""
-    print("FAILED" if failures else "all ok")
+    """Says how the test has ended, and once more what was wrong; the exit status."""
+    print(*(["FAILED", *failures[:SAID_AGAIN]] if failures else ["all ok"]), sep="\n")
     return 1 if failures else 0
 
 
