@@ -251,9 +251,7 @@ def test_requests(folder, root):
         judge(f"cold files, {how}", program, files.take(AT_ONCE), {"own": AT_ONCE, "fetches": AT_ONCE}, how)
     warm = files.take(AT_ONCE)
     judge("once", program, warm, {"own": AT_ONCE, "cached": 0})
-    with contextlib.ExitStack() as held:
-        for name in warm:
-            held.enter_context(runs.held_in_memory(root / name))
+    with runs.held_in_memory(*(root / name for name in warm)):
         judge("the same again", program, warm, {"own": 0, "fetches": 0, "cached": AT_ONCE})
     program.say("keep", "large.bin")  # who reads it would bring some of it into memory before the server looks
     judge("a large file", program, ["large.bin"], {"own": 0, "length": 1, "fetches": 2, "cached": 0}, sizes=[-3])
@@ -446,7 +444,8 @@ def test_gate(folder, root):
         program.ask(*warm)
         figures = program.figures()
         return figures["cached"] > 0 and gate(program) != "on"
-    netns.until("the gate has switched the chain off", is_off)
+    with runs.held_in_memory(*(root / name for name in warm)):
+        netns.until("the gate has switched the chain off", is_off)
     program.end()
 
 

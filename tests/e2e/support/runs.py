@@ -152,9 +152,12 @@ def drop_from_memory(*paths):
 
 
 @contextlib.contextmanager
-def held_in_memory(path):
-    """All of a file stays there meanwhile: the machines of this project lose some of the page cache now and then, with most of their memory free."""
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | MAP_LOCKED, prot=mmap.PROT_READ):
+def held_in_memory(*paths):
+    """All of the files stays there meanwhile: the machines of this project lose some of the page cache now and then, with most of their memory free."""
+    with contextlib.ExitStack() as held:
+        for path in paths:
+            file = held.enter_context(open(path, "rb"))
+            held.enter_context(mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | MAP_LOCKED, prot=mmap.PROT_READ))
         yield
 
 
