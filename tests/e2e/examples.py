@@ -20,7 +20,6 @@ from runs import expect  # noqa: E402
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 CHAINC, CHAINIO = str(BUILD / "bin" / "chainc"), str(BUILD / "bin" / "chainio")
-failures = []
 
 
 def run(command, **options):
@@ -29,8 +28,7 @@ def run(command, **options):
 
 def check(what, done, holds=True):
     if done.returncode != 0 or not holds:
-        failures.append(what)
-        print(f"FAILED: {what}: exit code {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+        runs.failed(f"FAILED: {what}: exit code {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return False
     return True
 
@@ -42,8 +40,7 @@ def as_printed(spec):
     if not check(f"{spec}: --emit=yaml", printed):
         return
     if not written.exists() or written.read_text() != printed.stdout:
-        failures.append(f"{written} is not what `chainc {spec} --emit=yaml` prints")
-        print(failures[-1])
+        runs.failed(f"{written} is not what `chainc {spec} --emit=yaml` prints")
     check(f"check {written}", run([CHAINC, "--check", written]))
 
 
@@ -208,7 +205,7 @@ def main():
             copied_configuration(found, pathlib.Path(name) / "a" / "b" / "specs")
     else:
         print("skipped: lit is not installed; examples/*.lit did not run")
-    sys.exit(1 if failures or runs.failures else 0)
+    sys.exit(runs.ended())
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import runs  # noqa: E402
 from chains import BUILD  # noqa: E402
 from spec_functions import Unknown  # noqa: E402
 from spec_generator import random_arguments, random_chain, random_file  # noqa: E402
@@ -41,12 +42,13 @@ def run(*words, **options):
 
 class Comparison:
     def __init__(self, folder):
-        self.folder, self.different, self.compared = folder, 0, 0
+        self.folder, self.different, self.compared = folder, [], 0
         self.outcomes, self.refused, self.notes = collections.Counter(), collections.Counter(), set()
 
     def differs(self, seeds, what):
-        self.different += 1
-        print(f"DIFFERENT: seed {', '.join(map(str, seeds))}: {what}", flush=True)
+        said = f"DIFFERENT: seed {', '.join(map(str, seeds))}: {what}"
+        print(said, flush=True)
+        self.different.append(said.splitlines()[0])
 
     def accepted(self, chain, seed):
         """Whether the compiler takes it; refusals that are none of its business are differences."""
@@ -125,13 +127,13 @@ def main():
             if done == CHAINS:
                 break
             if SOAK and done % 300 < count:
-                print(f"{done} chains, {comparison.different} different, {time.monotonic() - began:.0f} s", flush=True)
+                print(f"{done} chains, {len(comparison.different)} different, {time.monotonic() - began:.0f} s", flush=True)
             if not SOAK and time.monotonic() - began > SECONDS:
                 print(f"note: {done} of {CHAINS} chains in {SECONDS} s")
                 break
-    for note in sorted(comparison.notes):
-        print(note)
-    print(f"{done} chains from seed {SEED}, {comparison.compared} calls, {comparison.different} different; "
+    for said in (*sorted(comparison.notes), *comparison.different[:runs.SAID_AGAIN]):  # the chains may be longer than what a check shows of a script
+        print(said)
+    print(f"{done} chains from seed {SEED}, {comparison.compared} calls, {len(comparison.different)} different; "
           f"outcomes {dict(comparison.outcomes)}; refused {dict(comparison.refused)}")
     missing = [outcome for outcome in OUTCOMES if not comparison.outcomes[outcome]] if done >= MANY else []
     if missing:

@@ -40,11 +40,17 @@ def tries():
 def expect(what, got, want):
     """`want` is the value, or a function that says whether the value is right."""
     right = want(got) if callable(want) else got == want
-    said = ("ok    " if right else "FAIL  ") + what + ("" if right else f"\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}"))
-    print(said, flush=True)
-    if not right:
-        failures.append(said)
+    if right:
+        print(f"ok    {what}", flush=True)
+    else:
+        failed(f"FAIL  {what}\n      got {str(got)[:2000]}" + ("" if callable(want) else f"\n      want {str(want)[:2000]}"))
     return right
+
+
+def failed(said):
+    """What is wrong in other words than those of `expect`."""
+    print(said, flush=True)
+    failures.append(said)
 
 
 def raised(call):
