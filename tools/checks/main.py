@@ -1,4 +1,5 @@
 """Runs the suites of tools/check one after the other and sums them up."""
+import atexit
 import contextlib
 import fcntl
 import os
@@ -89,6 +90,7 @@ def hear_signals():
     # One that comes between Python's look for signals and the wait behind it, as the second of two may, is seen at the next.
     signal.signal(signal.SIGALRM, go_on)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
+    atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)  # the interpreter has no handlers any more before it ends, and an alarm would be its end
 
 
 def with_builds(names):
