@@ -72,10 +72,15 @@ int Interruption::start(pid_t& pid, const char* program, const posix_spawn_file_
     return error;
 }
 
+void Interruption::tell_again(pid_t pid) {
+    if (asked()) ::kill(-pid, SIGTERM);
+}
+
 pid_t Interruption::wait(pid_t pid, int& status) {
-    // The child is forgotten before its number can be another's.
+    // The child is told, and forgotten, before its number can be another's.
     siginfo_t ended{};
     while (::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {}
+    tell_again(pid);
     replace_child(pid, 0);
     return ::waitpid(pid, &status, 0);
 }

@@ -20,7 +20,10 @@ class Interruption {
     // posix_spawnp, with the child in a process group of its own. The result is an error number.
     static int start(pid_t& pid, const char* program, const posix_spawn_file_actions_t& actions, char* const* words,
                      char* const* environment);
-    // waitpid: -1 with errno when there is no such child.
+    // Where a signal has come: tells a child of start() that was not waited for yet once more, and what it has started.
+    // That has not heard of it where it was started with signals blocked, as shells and posix_spawn do.
+    static void tell_again(pid_t pid);
+    // waitpid: -1 with errno when there is no such child. Tells what a child that has ended leaves.
     static pid_t wait(pid_t pid, int& status);
 };
 

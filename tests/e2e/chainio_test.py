@@ -306,31 +306,52 @@ def number_of_child(reader, tool):
     return int(said.split()[0])
 
 
+# Told to end, it starts something before it hears of it, as a shell may and all that calls posix_spawn: signals are blocked then.
+LATE = f"""#!{sys.executable}
+import os, signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+with open("PIPE", "w") as pipe: pipe.write(f"{{os.getpid()}}\\n")
+while signal.SIGTERM not in signal.sigpending(): time.sleep(0.001)
+os.posix_spawn("/bin/sleep", ["sleep", "1000"], os.environ, setsigmask=[])
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+"""
+
+
 def interrupted(folder):
     """A signal ends the tool and what it runs, and nothing is left; each child says its number on a pipe when it runs."""
     work, pipe = folder / "work", folder / "running"
     work.mkdir()
     os.mkfifo(pipe)
-    (folder / "slow").write_text(f"#!/bin/sh\necho $$ > {pipe}\nsleep 1000\ntrue\n")
-    (folder / "slow").chmod(0o755)
-    (folder / "slow.test.yaml").write_text(f"spec: app.chain\ncommands: {folder}/slow\ncases: [{{chain: find, expect: {{value: 1}}}}]\n")
-    for what, command in (("chainio test", ["chainio", "test", "slow.test.yaml"]),
-                          ("chainc", ["chainc", "app.chain", "--clang", str(folder / "slow"), "--native=none", "-o", "interrupted.o"])):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-            tool = started.start([BUILD / "bin" / command[0], *command[1:]], cwd=folder, env={**os.environ, "TMPDIR": str(work)},
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            group = os.getpgid(number_of_child(reader, tool))  # chainc runs several at once
-            check(f"{what} has a folder while it runs", len(list(work.iterdir())) == 1, list(work.iterdir()))
-            tool.send_signal(number)
-            code = tool.wait(30)
-            check(f"{what} ends by the signal {number}", code == -number, code)
-            check(f"{what} leaves nothing behind", not list(work.iterdir()) and not (folder / "interrupted.o").exists(), list(work.iterdir()))
-            end = time.monotonic() + 60  # what was killed may need a while to be gone
-            while members(group) and time.monotonic() < end:
-                time.sleep(0.01)
-            check(f"{what} ends what it runs", not members(group), members(group))
-            os.close(reader)
+    for name, text in (("slow", f"#!/bin/sh\necho $$ > {pipe}\nsleep 1000\ntrue\n"), ("late", LATE.replace("PIPE", str(pipe)))):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+        (folder / f"{name}.test.yaml").write_text(f"spec: app.chain\ncommands: {folder}/{name}\ncases: [{{chain: find, expect: {{value: 1}}}}]\n")
+        for command in (["chainio", "test", f"{name}.test.yaml"], ["chainc", "app.chain", "--clang", str(folder / name), "--native=none", "-o", "interrupted.o"]):
+            for number in (signal.SIGTERM, signal.SIGINT):
+                interrupted_by(number, f"{command[0]} that runs {name}", command, folder)
+
+
+def interrupted_by(number, what, command, folder):
+    work = folder / "work"
+    reader = os.open(folder / "running", os.O_RDONLY | os.O_NONBLOCK)
+    tool = started.start([BUILD / "bin" / command[0], *command[1:]], cwd=folder, env={**os.environ, "TMPDIR": str(work)},
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    group = os.getpgid(number_of_child(reader, tool))  # chainc runs several at once
+    check(f"{what} has a folder while it runs", len(list(work.iterdir())) == 1, list(work.iterdir()))
+    tool.send_signal(number)
+    try:
+        code = tool.wait(60)
+    except subprocess.TimeoutExpired:
+        code = "not in time"
+    end = time.monotonic() + 60  # what was killed may need a while to be gone
+    while members(group) and time.monotonic() < end:
+        time.sleep(0.01)
+    if left := members(group):
+        os.killpg(group, signal.SIGKILL)  # nobody else ends it
+    check(f"{what} ends by the signal {number}", code == -number, f"{code}; of what it runs there is still {left}")
+    check(f"{what} leaves nothing behind", not list(work.iterdir()) and not (folder / "interrupted.o").exists(), list(work.iterdir()))
+    check(f"{what} ends what it runs", not left, left)
+    os.close(reader)
 
 
 def main():

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,24 @@ struct Ran {
     std::string output;
 };
 
+constexpr int kTellAgainMs = 100;
+
+// All that is written until nobody holds the other end any more.
+std::string output_of(int end, pid_t child) {
+    std::string output;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        pollfd waited{.fd = end, .events = POLLIN, .revents = 0};
+        const int ready = ::poll(&waited, 1, kTellAgainMs);
+        if (ready == 0) backends::Interruption::tell_again(child);
+        if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+        const ssize_t got = read(end, buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return output;
+        output.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+}
+
 // Runs a program with its output collected; the shell only sees commands that the user wrote.
 std::expected<Ran, std::string> run(const std::vector<std::string>& command, const std::string& folder,
                                     const std::vector<std::string>& extra_environment) {
@@ -54,13 +73,7 @@ std::expected<Ran, std::string> run(const std::vector<std::string>& command, con
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     Ran ran;
-    std::array<char, 4096> buffer{};
-    for (ssize_t got = 0; error == 0;) {
-        got = read(ends[0], buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        ran.output.append(buffer.data(), static_cast<std::size_t>(got));
-    }
+    if (error == 0) ran.output = output_of(ends[0], child);
     close(ends[0]);
     int status = 0;
     if (error == 0) backends::Interruption::wait(child, status);
