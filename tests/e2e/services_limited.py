@@ -12,10 +12,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
 from cgroup import Limited  # noqa: E402
 from daemon import Daemon  # noqa: E402
+from netns import until  # noqa: E402
 from runs import BUILD, ROOT, expect  # noqa: E402
 
 # More than the blocks that std/memcached.chain keeps (64 MiB), the engine's memory and the program take, which are never given back.
 LIMIT, ITEMS, LENGTH, SEED, AT_ONCE = 160 << 20, 80000, 4000, 20285, 50
+FULL = 0.9 * LIMIT
 
 
 class Kv(Daemon):
@@ -43,6 +45,14 @@ def verified(server, order):
     return right
 
 
+def is_full(limited, path):
+    """Whether the limit was reached. Where somebody has the kernel drop what it keeps of files, the daemon alone is too slow for that: another one of the
+    group reads as well."""
+    if limited.most() <= FULL:
+        subprocess.run([*limited.command(), "cat", path], stdout=subprocess.DEVNULL, check=True)
+    return limited.most() > FULL
+
+
 def main():
     # /tmp may be memory.
     with Limited(LIMIT) as limited, tempfile.TemporaryDirectory(dir="/var/tmp") as name:
@@ -68,7 +78,8 @@ def main():
         order = list(range(ITEMS))
         random.Random(SEED).shuffle(order)
         expect(f"all {ITEMS} values", verified(server, order), ITEMS)
-        expect("the limit was reached, and kept", limited.most(), lambda most: 0.9 * LIMIT < most <= LIMIT + (4 << 20))  # the kernel goes over it where it must not fail
+        until("the limit is reached", lambda: is_full(limited, folder / "main.store"))
+        expect("  and kept", limited.most(), lambda most: most <= LIMIT + (4 << 20))  # the kernel goes over it where it must not fail
         random.Random(SEED + 1).shuffle(order)
         expect("and some of them once more", verified(server, order[:10000]), 10000)
         stats = server.all_stats()
