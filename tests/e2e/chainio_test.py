@@ -334,8 +334,9 @@ def interrupted(folder):
 def interrupted_by(number, what, command, folder):
     work = folder / "work"
     reader = os.open(folder / "running", os.O_RDONLY | os.O_NONBLOCK)
+    # A signal that is ignored, as SIGINT is behind the & of a script, stays so.
     tool = started.start([BUILD / "bin" / command[0], *command[1:]], cwd=folder, env={**os.environ, "TMPDIR": str(work)},
-                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     group = os.getpgid(number_of_child(reader, tool))  # chainc runs several at once
     check(f"{what} has a folder while it runs", len(list(work.iterdir())) == 1, list(work.iterdir()))
     tool.send_signal(number)
