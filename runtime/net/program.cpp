@@ -29,12 +29,15 @@ namespace {
 constexpr const char *kTake = "chainio_take", *kHand = "chainio_hand";  // the program's two forms
 constexpr std::size_t kMostPorts = CIO_XDP_SERVICES, kMostAddresses = CIO_XDP_ADDRESSES;
 
+// A signal, or whoever stops the process, ends the kernel's look at a program, which libbpf begins anew some times.
+bool is_for_now(int error) { return lacks_descriptor(error) || error == EAGAIN; }
+
 Refusal refusal(const std::string& what, int error) {
     const auto why = error == EPERM || error == EACCES ? Refusal::Why::not_permitted : Refusal::Why::system;
     const char* remedy = why == Refusal::Why::not_permitted
                              ? ": run as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON"
                              : "";
-    return {why, fmt::format("{}: {}{}", what, std::strerror(error), remedy), lacks_descriptor(error)};
+    return {why, fmt::format("{}: {}{}", what, std::strerror(error), remedy), is_for_now(error)};
 }
 
 Refusal foreign(const Interface& interface, const AttachedProgram& program) {
@@ -269,7 +272,7 @@ std::expected<bool, Refusal> Program::State::share(const Interface& interface, A
     if (failed != 0 && may_generic) failed = attach_shared(interface, false);
     if (failed == 0) return true;
     unload();
-    if (lacks_descriptor(failed))
+    if (is_for_now(failed))
         return std::unexpected(refusal("the XDP program cannot be attached beside those of others", failed));
     if (replies.keeps_any() && (*there || failed == EINVAL)) return std::unexpected(not_kept(interface, failed));
     if (*there) return std::unexpected(not_joined(interface, (*there)->names, failed));

@@ -18,7 +18,7 @@ enum class Attach { automatic, native, generic };
 struct Refusal {
     enum class Why { no_interface, foreign_program, not_permitted, unsupported, busy, system } why;
     std::string message;
-    bool shortage = false;  // of descriptors, for the moment: to be tried again
+    bool shortage = false;  // of descriptors, or of time without a signal, for the moment: to be tried again
 };
 
 struct ProgramCounters {

@@ -184,6 +184,34 @@ def test_opened_without_descriptors(folder, pair):
         expect("ends", server.stop(), 0)
 
 
+INTERRUPTED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+struct bpf_object;
+int bpf_object__load(struct bpf_object *object) {
+    if (access("FILE", F_OK) == 0) return -(errno = EAGAIN);
+    return ((int (*)(struct bpf_object *))dlsym(RTLD_NEXT, "bpf_object__load"))(object);
+}
+"""
+
+
+def test_interrupted(folder, pair):
+    """An interface whose program the kernel has not loaded, as signals have come meanwhile, again and again, is opened once it does."""
+    there = folder / "signals"
+    there.touch()
+    (folder / "interrupted.c").write_text(INTERRUPTED.replace("FILE", str(there)))
+    subprocess.run(["clang-19", "-shared", "-fPIC", "-o", folder / "interrupted.so", folder / "interrupted.c"], check=True)
+    server = Flapping(folder, pair, "--interface", "vb", preload=folder / "interrupted.so")
+    server.has_said("fallback xdp-refused (1x): the kernel does not load the XDP program: Resource temporarily unavailable; served via uring\n", 1)
+    server.right("meanwhile", by_interface=False)
+    there.unlink()
+    server.opened(1)
+    server.right("then")
+    expect("ends", server.stop(), 0)
+
+
 def test_counted_without_descriptor(folder, pair):
     """What a program has counted, on each processor, is read at its end, also where nothing can be opened to see how many there are."""
     server = Flapping(folder, pair, "--interface", "vb")
@@ -440,6 +468,7 @@ def main():
         test_removed(folder, pair)
         test_changes_without_descriptor(folder, pair)
         test_opened_without_descriptors(folder, pair)
+        test_interrupted(folder, pair)
         test_counted_without_descriptor(folder, pair)
         test_two(folder, pair)
         test_comes_later(folder, pair)
