@@ -121,6 +121,15 @@ class Truth:
     allowed, focus, over = frozenset({0}), 0, False
 
 
+def joined(clients, truth):
+    """Ends them. What they have found wrong is said also where the test waits for what they no longer do."""
+    truth.over = True
+    for client in clients:
+        client.join()
+        if client.wrong:
+            print(f"      {client.name}: {client.wrong}", flush=True)
+
+
 def answered(clients, count, errors=0):
     """Until each client has had so many replies more, and so many errors among them."""
     goals = [(each, each.replies + count, each.errors + errors) for each in clients]
@@ -183,9 +192,7 @@ def main():
             # An interface is opened anew after each new edition; meanwhile sockets serve.
             netns.until("datagrams come by the interface again, and hot ones from the driver", lambda: all(ways(runtime.all_stats())))
         finally:
-            truth.over = True
-            for client in clients:
-                client.join()
+            joined(clients, truth)
         for client in clients:
             expect(f"{client.name}: {client.replies} replies, {client.errors} errors: none wrong", client.wrong, [])
             expect("  and values that are half written were met", client.errors, lambda n: n >= 3 * STOPS)

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns
 import runs
 from runs import BUILD, ROOT, expect
-from services_rewritten import ADDRESS, PORT, VERSIONS, Client, Datagrams, Runtime, Stream, Truth, answered, build, ways
+from services_rewritten import ADDRESS, PORT, VERSIONS, Client, Datagrams, Runtime, Stream, Truth, answered, build, joined, ways
 
 SOAK = os.environ.get("CHAINIO_SOAK") == "1"
 SECONDS, RELOADS = (600, 100) if SOAK else (10, 5)
@@ -203,9 +203,7 @@ def main():
         try:
             scene.end(scene.act())
         finally:
-            scene.truth.over = True
-            for client in scene.clients:
-                client.join()
+            joined(scene.clients, scene.truth)
             if scene.runtime.process.poll() is None:
                 expect("it ends", scene.runtime.stop(), 0)
     return runs.ended()
