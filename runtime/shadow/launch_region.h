@@ -23,7 +23,7 @@ void put_names(const Names& names, shim::Stats& stats);
 // What is in use of it, and no more: a launcher that touched all of it would take a tenth longer.
 std::string packed(const Launch& launch);
 // False when it was packed by another version or is damaged; the region is of no use then.
-// `steps`: the code that is to be put beside it (put_steps), a part of `launch`.
+// `steps`: the code that is to be put beside it (put_beside), a part of `launch`.
 bool launch_region(std::string_view launch, bool explain, shim::Region& region, std::string_view& steps);
 
 }  // namespace chainio::shadow

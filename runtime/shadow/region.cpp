@@ -10,11 +10,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "runtime/shim/served.h"
@@ -112,15 +114,6 @@ void end_unmapped(const std::string& path) {
     close(fd);
 }
 
-}  // namespace
-
-bool make_region(const std::string& path) {
-    const std::size_t end = kernel_makes_pages() ? offsetof(shim::Region, rings) : shim::kRegionBytes;
-    return make_file(beside(path, shim::kPlanFile), shim::kPlanBytes, 0, shim::kPlanUses) &&
-           make_file(beside(path, shim::kServedFile), shim::kServedPage, 0, shim::kServedPage) &&
-           make_file(path, shim::kRegionBytes, shim::kPlanBytes, end);
-}
-
 void put_steps(std::string_view steps, const RegionFile& region) {
     shim::Plan& plan = region.get().plan;
     if (steps.empty() || plan.has_steps != 0) return;
@@ -130,6 +123,22 @@ void put_steps(std::string_view steps, const RegionFile& region) {
     const bool whole = write(fd, steps.data(), steps.size()) == static_cast<ssize_t>(steps.size());
     close(fd);
     plan.has_steps = whole ? 1 : 0;
+}
+
+}  // namespace
+
+bool make_region(const std::string& path) {
+    const std::size_t end = kernel_makes_pages() ? offsetof(shim::Region, rings) : shim::kRegionBytes;
+    return make_file(beside(path, shim::kPlanFile), shim::kPlanBytes, 0, shim::kPlanUses) &&
+           make_file(path, shim::kRegionBytes, shim::kPlanBytes, end);
+}
+
+void put_beside(std::string_view steps, const RegionFile& region) {
+    const shim::Plan& plan = region.get().plan;
+    put_steps(steps, region);
+    if (std::ranges::any_of(std::span(plan.classes).first(plan.class_count),
+                            [](const shim::ClassRule& rule) { return (rule.flags & shim::kImmutable) != 0; }))
+        make_file(beside(region.path(), shim::kServedFile), shim::kServedPage, 0, shim::kServedPage);
 }
 
 shim::Region* map_region(const std::string& path, bool writable) {

@@ -38,12 +38,12 @@ class RegionFile {
     shim::Region* region_ = nullptr;
 };
 
-// The files of a region, empty: `path`, the plan's beside it (protocol.h), and the first page of the one that reads are
-// served from (served.h). False, with errno, when it cannot.
+// The two files of a region (protocol.h), empty: `path` and the one beside it. False, with errno, when it cannot.
 bool make_region(const std::string& path);
-// Puts the code beside it that programs run themselves, and says so in the plan. A file system that has no room, or
-// lets nothing be executed, leaves all to the server.
-void put_steps(std::string_view steps, const RegionFile& region);
+// Puts beside it, before a program begins, what its plan wants there: the code that programs run themselves, which the
+// plan then says, and where a class is immutable the first page of what reads are served from (served.h). A file system
+// that has no room, or lets nothing be executed, leaves all to the server, or to the disk.
+void put_beside(std::string_view steps, const RegionFile& region);
 // Maps them as one; null, with errno, when they cannot be mapped. Programs get less: they cannot write the plan.
 shim::Region* map_region(const std::string& path, bool writable);
 

@@ -369,7 +369,7 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(std::shared_p
     auto plan = plan_of(spec->module());
     if (!plan) return std::unexpected(plan.error());
     fill_region(spec->module(), *plan, options.explain, region.get());
-    put_steps(steps_of(*spec, *plan), region);
+    put_beside(steps_of(*spec, *plan), region);
     auto server = std::make_unique<ServerImpl>(std::move(spec), options, std::move(*plan), std::move(region));
     if (auto started = server->start(); !started) return std::unexpected(started.error());
     return server;

@@ -1,5 +1,5 @@
 // What the server has read for programs that read past the page cache: frames of a page each in a file beside the
-// region, which programs map for reading only and the server alone writes. It is there from the region's begin, with
+// region, which programs map for reading only and the server alone writes. It is there before a program begins, with
 // one page, since a program that has threads can open nothing unseen any more once something is served.
 //
 // A frame says itself whose bytes it holds, and its version is odd while they change: a reader copies them and then

@@ -258,14 +258,14 @@ TEST(Own, CodeIsPutBesideARegionOnceAndGoesWithIt) {
         EXPECT_EQ(std::memcmp(&plan.step, &launch->plan.step, sizeof plan.step), 0);
         EXPECT_EQ(plan.classes[0].root, launch->plan.classes[0].root);
         EXPECT_EQ(plan.has_steps, 0u);
-        put_steps(steps, *file);
+        put_beside(steps, *file);
         EXPECT_EQ(plan.has_steps, 1u);
         code = file->path().substr(0, file->path().rfind('/')) + shim::kStepsFile;
         struct stat info{};
         ASSERT_EQ(stat(code.c_str(), &info), 0);
         EXPECT_EQ(info.st_size, 8);
         EXPECT_EQ(info.st_mode & 07777, 0500u);
-        put_steps("other code", *file);
+        put_beside("other code", *file);
         ASSERT_EQ(stat(code.c_str(), &info), 0);
         EXPECT_EQ(info.st_size, 8);
     }

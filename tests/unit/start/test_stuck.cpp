@@ -22,7 +22,6 @@ class Child {
     }
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;
-    pid_t pid() const { return pid_; }
     // As soon as it is.
     std::string until(const std::string& wanted) const {
         std::string said;

@@ -85,7 +85,7 @@ std::optional<Begun> begin(const Arguments& arguments) {
     auto region = shadow::RegionFile::create();
     std::string_view steps;
     if (!region || !shadow::launch_region(*launch, arguments.explain, region->get(), steps)) return std::nullopt;
-    shadow::put_steps(steps, *region);
+    shadow::put_beside(steps, *region);
     const std::uint64_t since = monotonic_ns();
     run::guard_standard_descriptors();
     auto child = run::Child::start({*program, arguments.words, run::environment_for(*library, region->path(), false)},
