@@ -35,6 +35,7 @@ constexpr int kInherited = 64;  // descriptors below this are looked at when the
 constinit std::atomic<int> stage{unknown};
 constinit std::atomic<bool> sandboxed{false};
 constinit std::atomic<Region*> shared{nullptr};
+constinit Region* kept = nullptr;  // stays when a sandbox has taken `shared` away
 constinit Process* own = nullptr;
 constinit uid_t whose = 0;  // the run is
 constinit bool release_key_made = false;
@@ -171,9 +172,10 @@ Process* make_process() {
 
 bool can_keep_keys() { return pthread_key_create && pthread_setspecific; }
 
+// To give a ring back takes no system call, which a sandbox could forbid; to give memory back does.
 void thread_ends(void*) {
-    release_ring(*shared.load(std::memory_order_acquire), *own);
-    release_levels();
+    release_ring(*kept, *own);
+    if (!is_sandboxed()) release_levels();
 }
 
 // The last thing that the calling thread does in the process. In a child it is its parent's ring that this memory may
@@ -198,6 +200,7 @@ Region* try_start() {
             if (!failed(mapped.served)) serve_from(mapped.served);
             if (has_any(found->plan, kReadAsAsked)) learn_filter();
             release_key_made = can_keep_keys() && pthread_key_create(&release_key, thread_ends) == 0;
+            kept = found;
             shared.store(found, std::memory_order_release);
             return found;
         }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Who asks what the kernel knows of seccomp is seen on; who restricts himself by it goes on plain, and only he does. What a filter refuses has not happened. Where only libc may
-make system calls, libc makes them."""
+make system calls, libc makes them. Threads of a sandbox end as others do."""
 import pathlib
 import shutil
 import sys
@@ -113,6 +113,39 @@ int main(int count, char** words) {
 #endif
 """
 WAYS = 3
+# Each thread has read before the process goes into a sandbox, and ends after it.
+THREADS = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#define CHECK(x) do { if (!(x)) { perror(#x); _exit(99); } } while (0)
+enum { THREADS = 3 };
+static int f; static pthread_barrier_t have_read, is_confined;
+static struct sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+static void* reads(void* x) {
+    char b[8];
+    CHECK(pread(f, b, 8, 0) == 8);
+    pthread_barrier_wait(&have_read); pthread_barrier_wait(&is_confined);
+    CHECK(pread(f, b, 8, 0) == 8);
+    return x;
+}
+int main(void) {
+    struct sock_fprog filter = {1, all}; pthread_t threads[THREADS];
+    CHECK((f = open("a.idx", O_RDONLY)) >= 0);
+    pthread_barrier_init(&have_read, 0, THREADS + 1); pthread_barrier_init(&is_confined, 0, THREADS + 1);
+    for (int i = 0; i < THREADS; ++i) CHECK(pthread_create(threads + i, 0, reads, 0) == 0);
+    pthread_barrier_wait(&have_read);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+    pthread_barrier_wait(&is_confined);
+    for (int i = 0; i < THREADS; ++i) CHECK(pthread_join(threads[i], 0) == 0);
+    return 0;
+}
+"""
 # Under a filter that it was started with, a program is seen, also where that one refuses what it asks for.
 REFUSED = r"""
 #define _GNU_SOURCE
@@ -212,6 +245,15 @@ def only_libc(checks, data):
             checks.same("  reads and notes", (len(server.of("read")), [event["source"] for event in server.of("note")]), seen)
 
 
+def threads(checks, data):
+    """A thread of a sandbox ends, and gives its ring back. That of the first thread, which ends the process, is the server's to free."""
+    program = checks.compile("threads", THREADS, "-pthread")
+    with Server(checks.folder, classes=["*.idx"]) as server:
+        done = server.run(program, cwd=data, capture_output=True, text=True)
+    checks.same("threads that end in a sandbox: exit code", (done.returncode, done.stderr), (0, ""))
+    checks.same("  reads and rings that are taken at the end", (len(server.of("read")), len(server.end["owners"])), (3, 1))
+
+
 def main():
     checks = Checks()
     data = checks.folder / "data"
@@ -227,6 +269,7 @@ def main():
     plain(checks, data)
     refused(checks, data)
     only_libc(checks, data)
+    threads(checks, data)
     checks.finish()
 
 
