@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <cerrno>
+
 #include "runtime/shim/next.h"
 #include "runtime/shim/raw.h"
 #include "runtime/shim/rewrite.h"
@@ -46,7 +48,9 @@ int ask_child(Work work, void* argument, void* end_of_stack, int flags) {
     const WithoutSignals while_it_runs;
     using Clone = int (*)(int (*)(void*), void*, int, void*, ...);
     const auto clone_next = reinterpret_cast<Clone>(next_function(Name::clone));
+    const int error = errno;  // which clone sets where there may be no more processes, or a filter refuses it
     const long child = clone_next(run, end_of_stack, flags | CLONE_VFORK, &task);
+    errno = error;
     int status = -1;
     if (child <= 0 || raw_call(SYS_wait4, child, word(&status), __WALL, 0) != child || !WIFEXITED(status)) return -1;
     return WEXITSTATUS(status);

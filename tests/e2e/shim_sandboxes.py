@@ -151,12 +151,14 @@ REFUSED = r"""
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #define CHECK(x) do { if (!(x)) { perror(#x); _exit(99); } } while (0)
 static char b[64];
@@ -172,6 +174,9 @@ int main(int n, char** a) {
     int f = open("a.idx", O_RDONLY); CHECK(f >= 0);
     CHECK(close_range(3, ~0U, 0) == -1 && errno == EPERM && read(f, b, 8) == 8);
     CHECK(syscall(SYS_close_range, 3, ~0U, 0) == -1 && errno == EPERM && read(f, b, 8) == 8);
+    char* words[] = {"true", 0}; pid_t c; int status;
+    errno = 77;  // libc makes its children by clone3
+    CHECK(posix_spawn(&c, "/bin/true", 0, 0, words, environ) == 0 && errno == 77 && waitpid(c, &status, 0) == c && status == 0);
     return 0;
 }
 #endif
