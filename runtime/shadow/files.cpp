@@ -142,11 +142,16 @@ void Files::forget_oldest() {
     }
 }
 
+// Another file may have got its path meanwhile.
+void Files::forget_path(const ShadowFile& file) {
+    const auto path = by_path_.find(file.path);
+    if (path != by_path_.end() && path->second == Key{file.device, file.inode}) by_path_.erase(path);
+}
+
 // A closed one.
 void Files::forget(List::iterator at) {
     by_inode_.erase({at->device, at->inode});
-    const auto path = by_path_.find(at->path);
-    if (path != by_path_.end() && path->second == Key{at->device, at->inode}) by_path_.erase(path);
+    forget_path(*at);
     closed_.erase(at);
 }
 
@@ -218,10 +223,10 @@ ShadowFile& Files::add(std::uint64_t device, std::uint64_t inode, std::string_vi
         touch(found->second);
         ShadowFile& file = *found->second;
         if (file.path != path) {
-            by_path_.erase(file.path);
+            forget_path(file);
             file.path = path;
-            by_path_[file.path] = {device, inode};
         }
+        by_path_[file.path] = {device, inode};
         return file;
     }
     if (known() >= most_known_) forget_oldest();

@@ -183,6 +183,7 @@ class Files {
     bool let_go_of(Which which);
     void close_or_forget(List::iterator at);
     void forget(List::iterator at);
+    void forget_path(const ShadowFile& file);
     void forget_oldest();
     bool close_oldest();
     void close_some();

@@ -426,6 +426,38 @@ TEST(FilesIndex, IsTheFileThatAPathOfAFolderMeans) {
     EXPECT_EQ(asked("/docs/", 2), refusal_text(FileRefusal::not_regular));
 }
 
+// As logs are rotated. A path that is not known is opened anew each time.
+TEST_F(FilesTest, WhatHasTakenAnothersNameStaysKnownByIt) {
+    const std::string path = folder_.write("log", "old"), rotated = path + ".1";
+    const ShadowFile& old = get("log");
+    std::filesystem::rename(path, rotated);
+    folder_.write("log", "new");
+    struct stat info{};
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    const ShadowFile& file = files_.opened(info.st_dev, info.st_ino, path, 0, 0);
+    files_.opened(old.device, old.inode, rotated, 0, 0);
+    const std::uint64_t now = now_ns();
+    for (const std::uint64_t at : {now, now + 1}) {
+        const auto found = files_.at(path, 0, at);
+        ASSERT_TRUE(found) << refusal_text(found.error());
+        EXPECT_EQ(*found, &file);
+    }
+    EXPECT_EQ(file.checked_ns, now) << "it is not opened again";
+}
+
+// As when a new edition of a file is taken back. For a second a path leads to the file that had it last.
+TEST_F(FilesTest, WhatGetsItsNameBackIsKnownByItAgain) {
+    const std::string path = folder_.write("a", "x");
+    folder_.write("b", "y");
+    const ShadowFile &file = get("a"), &edition = get("b");
+    files_.opened(edition.device, edition.inode, path, 0, 0);
+    files_.opened(file.device, file.inode, path, 0, 0);
+    const std::uint64_t now = now_ns();
+    const auto found = files_.at(path, 0, now);
+    ASSERT_TRUE(found) << refusal_text(found.error());
+    EXPECT_EQ(*found, &file);
+}
+
 // A request may name anything below the root, and a chain any ending.
 TEST_F(FilesTest, WhatTheClassDoesNotHaveIsNotOpened) {
     std::filesystem::create_directory(folder_.path() + "/in");
