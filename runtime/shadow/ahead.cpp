@@ -258,7 +258,7 @@ std::uint32_t Ahead::longest_piece(const ShadowFile& file, std::uint64_t offset)
 
 // Only tells the kernel to begin it, where that will do: it costs less than a read of the ring, which copies what has
 // come, and leaves nothing to be done at its end. Of what is longer than its read-ahead the kernel may begin less.
-bool Ahead::begin_by_kernel(const Fetch& wanted) {
+bool Ahead::begin_by_kernel(Fetch& wanted) {
     const ShadowFile& file = *wanted.file;
     const bool first = wanted.offset == 0 && file.read_ahead >= kInOneGo;
     Disk& disk = walks_.disk();
@@ -269,6 +269,7 @@ bool Ahead::begin_by_kernel(const Fetch& wanted) {
     const bool begun = first ? disk.begin_file(file.fd, wanted.length, file.read_ahead, wanted.length >= file.size)
                              : disk.begin_read(file.fd, wanted.offset, wanted.length, file.read_ahead);
     if (!begun) return false;
+    if (first) wanted.filled = disk.filled();
     // Programs can only tell by the count whether there was anything to read.
     if (is_new && Disk::blocks_read() != before)
         score_.has_begun(file.device, std::min<std::uint64_t>(file.read_ahead, kPiece));
@@ -372,6 +373,7 @@ void Ahead::finish_fetch(FetchDone done, std::uint64_t now_ns) {
         // A short one has reached the end of the file: what there is is in memory.
         const std::uint64_t took = ranges_.arrived(fetch.range, now_ns);
         if (!slept_) score_.fetch_took(took);
+        if (fetch.is_begun) walks_.disk().look_at(fetch.file->fd, fetch.filled);
     } else {
         score_.could_not_read(ranges_.failed(fetch.range), std::max(-done.result, 0), fetch.file->key);
     }

@@ -92,6 +92,7 @@ class Ahead {
         std::uint32_t length = 0, range = kNoRange, chain = 0;
         std::uint32_t frame = shim::kNoFrame;  // the first, of a file that is served
         std::uint64_t served_id = 0;           // what it was then: once it has changed it is another one
+        Disk::Filled filled = {};
         std::uint32_t next_free = kNoRange;
         Unheard::Begun mark = {};
         bool is_begun = false;  // by the kernel, and the ring only hears when its last page has come
@@ -114,7 +115,7 @@ class Ahead {
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
     std::uint32_t longest_piece(const ShadowFile& file, std::uint64_t offset) const;
-    bool begin_by_kernel(const Fetch& wanted);
+    bool begin_by_kernel(Fetch& wanted);
     bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);
     bool settle_frames(const Fetch& fetch, std::int32_t result);
     void finish_fetch(FetchDone done, std::uint64_t now_ns);

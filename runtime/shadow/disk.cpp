@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -29,6 +30,7 @@ struct Cachestat {
     std::uint64_t cached, dirty, writeback, evicted, recently_evicted;
 };
 
+constexpr std::uint64_t kLeastLookedAt = 256;  // pages of a file of which it is looked at what their first touch takes
 constexpr std::uint64_t kLongestBlindWait = 100'000;  // ns, while reads are under way and events wake nobody
 
 // What the next call may well do.
@@ -186,19 +188,67 @@ std::uint64_t Disk::grow(int fd, std::uint64_t pages, std::uint64_t most, bool a
     return windows.end();
 }
 
+// Small files are not worth a look, nor do their windows grow so far.
+FirstTouch::How Disk::begin_how(std::uint64_t pages) {
+    if (pages < kLeastLookedAt) return FirstTouch::How::in_windows;
+    const FirstTouch::How how = first_touch_.next();
+    if (how == FirstTouch::How::singly)
+        fallbacks_.note("no-large-folios",
+                        "large pieces of memory cost more to touch first, as those that a virtual machine's host has "
+                        "taken back: files come in single pages");
+    return how;
+}
+
+// Their last quarter. The mark of the last window is in front of it: to read that would begin another one.
+void Disk::note_filled(FirstTouch::How how, std::uint64_t pages) {
+    if (pages >= kLeastLookedAt) filled_ = {how, pages - pages / 4, pages / 4};
+}
+
+// How long that took, in ns; nothing where it is not there.
+std::optional<std::uint64_t> Disk::read_byte(int fd, std::uint64_t page) {
+    calls_++;
+    const iovec vector{scratch_.data(), 1};
+    const std::uint64_t begun = now_ns();
+    if (preadv2(fd, &vector, 1, static_cast<off_t>(page * kPageBytes), RWF_NOWAIT) != 1) return {};
+    return now_ns() - begun;
+}
+
+// The median of some pages: one may wait for something else.
+void Disk::look_at(int fd, const Filled& filled) {
+    constexpr std::size_t kPages = 16, kEnough = 8;
+    if (filled.count < kPages || !first_touch_.wants(filled.how)) return;
+    std::array<std::uint64_t, kPages> longer;
+    std::size_t count = 0;
+    knows_blocks_ = false;
+    for (std::size_t i = 0; i < kPages; i++) {
+        const std::uint64_t page = filled.first + i * (filled.count / kPages);
+        const auto first = read_byte(fd, page);
+        const auto second = first ? read_byte(fd, page) : first;
+        if (second) longer[count++] = *first - std::min(*first, *second);
+    }
+    if (count < kEnough) return;
+    const auto median = longer.begin() + count / 2;
+    std::nth_element(longer.begin(), median, longer.begin() + count);
+    first_touch_.took(filled.how, *median);
+}
+
 bool Disk::begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool all) {
     const std::uint64_t pages = (length + kPageBytes - 1) / kPageBytes, most = at_once / kPageBytes;
+    filled_ = {};
     if (most < Windows::kLeast || pages <= Windows::kLeast) return begin_read(fd, 0, length, at_once);
     const auto there = cached(fd, 0, (pages + most) * kPageBytes);
     if (!there && can_ask_)
         fallbacks_.note("no-windows",
                         "the kernel does not say what is in memory of somebody else's file: it comes in single pages");
     // Where some of it is there, windows are nothing to go by.
-    if (there == 0) {
+    if (there == 0 && begin_how(pages) == FirstTouch::How::singly) {
+        note_filled(FirstTouch::How::singly, pages);
+    } else if (there == 0) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_NORMAL);
         const std::uint64_t end = grow(fd, pages, most, all);
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         calls_ += 2;
+        note_filled(FirstTouch::How::in_windows, end);
         if (end >= pages) return true;
     }
     return begin_read(fd, 0, length, at_once);

@@ -11,6 +11,7 @@
 #include "runtime/engine/backend.h"
 #include "runtime/metrics/fallbacks.h"
 #include "runtime/ring/ring.h"
+#include "runtime/shadow/first_touch.h"
 #include "runtime/shadow/ranges.h"
 #include "runtime/umem/zeroed.h"
 
@@ -69,6 +70,15 @@ class Disk final : public engine::Backend {
     // The same of a file's first bytes, in the kernel's own windows (windows.h) as far as they go. `all`: up to its
     // end.
     bool begin_file(int fd, std::uint64_t length, std::uint64_t at_once, bool all);
+    // Pages of a file that were begun so; none: too few to look at.
+    struct Filled {
+        FirstTouch::How how = FirstTouch::How::in_windows;
+        std::uint64_t first = 0, count = 0;
+    };
+    Filled filled() const { return filled_; }  // by the latest begin_file()
+    // They have come, as far as is known: finds out what their first touch takes, if that is wanted.
+    void look_at(int fd, const Filled& filled);
+    FirstTouch& first_touch() { return first_touch_; }
     std::span<const FetchDone> fetched() const { return fetched_; }  // since clear_fetched()
     void clear_fetched() { fetched_.clear(); }
 
@@ -95,6 +105,9 @@ class Disk final : public engine::Backend {
     bool came_from_device(std::uint64_t took_ns, std::uint32_t length);
     void touch(int fd, std::uint64_t page);
     std::optional<std::uint64_t> cached(int fd, std::uint64_t offset, std::uint64_t length);
+    std::optional<std::uint64_t> read_byte(int fd, std::uint64_t page);
+    FirstTouch::How begin_how(std::uint64_t pages);
+    void note_filled(FirstTouch::How how, std::uint64_t pages);
     std::uint64_t grow(int fd, std::uint64_t pages, std::uint64_t most, bool all);
     std::optional<bool> ask_kernel(int fd, std::uint64_t offset, std::uint64_t length, bool counts);
 
@@ -107,6 +120,8 @@ class Disk final : public engine::Backend {
     std::vector<engine::ReadDone> ready_;       // reads of walks that are done and not handed over
     std::vector<engine::ReadOp> plain_;         // without a ring: reads that wait for enter()
     umem::ZeroedVector<std::uint8_t> scratch_;  // all fetches write here; what they bring is in the page cache
+    FirstTouch first_touch_;
+    Filled filled_;
     unsigned under_way_ = 0, fetches_ = 0;
     std::uint64_t calls_ = 0;
     int error_ = 0;    // of the ring, negative

@@ -166,6 +166,46 @@ TEST_F(Begin, BringsLargeFolios) {
     EXPECT_GE(in_large_folios(kPages), by_reading * 9 / 10);
 }
 
+// Where large pieces of memory are dear, as of a virtual machine whose host has to find them first.
+TEST_F(Begin, BringsSinglePagesWhereTheirFirstTouchIsCheaper) {
+    constexpr unsigned kPages = 1000;
+    if (read_ahead_ < Windows::kLeast * kPageBytes) GTEST_SKIP() << "the kernel's windows hardly grow on this disk";
+    make(kPages);
+    disk_.first_touch().took(FirstTouch::How::in_windows, 3'000);
+    ASSERT_TRUE(disk_.begin_file(fd_, kPages * kPageBytes, read_ahead_, true));
+    ASSERT_TRUE(comes(0, kPages));
+    EXPECT_EQ(in_large_folios(kPages), 0u);
+    EXPECT_EQ(disk_.filled().how, FirstTouch::How::singly);
+    EXPECT_EQ(fallbacks_.count("no-large-folios"), 1u);
+}
+
+TEST_F(Begin, LooksAtWhatFilesTakeToBeTouchedFirst) {
+    constexpr unsigned kPages = 1000;
+    if (read_ahead_ < Windows::kLeast * kPageBytes) GTEST_SKIP() << "the kernel's windows hardly grow on this disk";
+    make(kPages);
+    ASSERT_TRUE(disk_.begin_file(fd_, kPages * kPageBytes, read_ahead_, true));
+    const Disk::Filled filled = disk_.filled();
+    EXPECT_EQ(filled.how, FirstTouch::How::in_windows);
+    EXPECT_EQ(filled.first + filled.count, kPages) << "a whole file comes in windows";
+    ASSERT_TRUE(comes(0, kPages));
+    drop_pages(path_);
+    disk_.look_at(fd_, filled);
+    EXPECT_FALSE(disk_.first_touch().knows(filled.how)) << "of what is not in memory there is nothing to find out";
+    EXPECT_EQ(pages_in_memory(path_, filled.first, filled.count / 2), 0u) << "nor is it brought";
+    const InMemory all(path_, 0, kPages);
+    disk_.look_at(fd_, filled);
+    EXPECT_TRUE(disk_.first_touch().knows(filled.how));
+}
+
+TEST_F(Begin, LooksAtNoSmallFiles) {
+    make(255);
+    disk_.first_touch().took(FirstTouch::How::in_windows, 3'000);
+    ASSERT_TRUE(disk_.begin_file(fd_, 255 * kPageBytes, read_ahead_, true));
+    EXPECT_EQ(disk_.filled().count, 0u);
+    EXPECT_EQ(fallbacks_.count("no-large-folios"), 0u);
+    EXPECT_TRUE(comes(0, 255));
+}
+
 // Since Linux 6.15 the kernel says only to who may write to a file, or owns it, what is in memory of it.
 TEST_F(Begin, BringsSinglePagesOfAFileOfWhichTheKernelDoesNotSayWhatIsThere) {
     constexpr unsigned kPages = 301, kFirst = kPiece / kPageBytes;
@@ -196,6 +236,61 @@ TEST_F(Begin, BringsSinglePagesOfAFileOfWhichTheKernelDoesNotSayWhatIsThere) {
     if (!refused) GTEST_SKIP() << "this kernel says of everybody's files what is in memory";
     EXPECT_EQ(fallbacks_.count("no-windows"), 1u);
     if (in_large_folios(kPages) > 0) ADD_FAILURE() << "the beginning came in windows all the same";
+}
+
+using How = FirstTouch::How;
+
+constexpr std::uint64_t kCheap = 100, kDear = 2'800;
+
+// Of so many files, which begin singly.
+unsigned singly(FirstTouch& touch, unsigned files) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < files; i++) count += touch.next() == How::singly;
+    return count;
+}
+
+TEST(FirstTouch, FilesBeginInWindowsWhileNothingIsKnown) {
+    FirstTouch touch;
+    EXPECT_EQ(singly(touch, 100), 0u);
+    touch.took(How::in_windows, kCheap);
+    EXPECT_EQ(singly(touch, 100), 0u);
+}
+
+TEST(FirstTouch, TheyBeginSinglyWhereThatIsCheaper) {
+    FirstTouch touch;
+    touch.took(How::in_windows, kDear);
+    EXPECT_EQ(singly(touch, 5), 5u) << "until it is known what that costs";
+    touch.took(How::singly, kCheap);
+    EXPECT_EQ(singly(touch, 10 * FirstTouch::kAgain), 10 * (FirstTouch::kAgain - 1)) << "windows are tried again";
+}
+
+TEST(FirstTouch, TheyDoNotWhereAllMemoryIsDear) {
+    FirstTouch touch;
+    touch.took(How::in_windows, kDear);
+    touch.took(How::singly, kDear);
+    EXPECT_EQ(singly(touch, 10 * FirstTouch::kAgain), 10u);
+}
+
+TEST(FirstTouch, MemoryMayBecomeCheapAgain) {
+    FirstTouch touch;
+    touch.took(How::in_windows, kDear);
+    touch.took(How::singly, kCheap);
+    for (int i = 0; i < 4; i++) touch.took(How::in_windows, kCheap);
+    EXPECT_EQ(singly(touch, 100), 0u);
+}
+
+TEST(FirstTouch, TheFirstAreLookedAtAndThenFew) {
+    FirstTouch touch;
+    for (unsigned i = 0; i < FirstTouch::kOften; i++) {
+        EXPECT_FALSE(i != 0 && !touch.knows(How::singly));
+        EXPECT_TRUE(touch.wants(How::singly));
+        touch.took(How::singly, kCheap);
+    }
+    unsigned wanted = 0;
+    for (unsigned i = 0; i < 10 * FirstTouch::kSeldom; i++) wanted += touch.wants(How::singly);
+    EXPECT_EQ(wanted, 10u);
+    EXPECT_FALSE(touch.knows(How::in_windows));
+    EXPECT_TRUE(touch.wants(How::in_windows));
 }
 
 }  // namespace
