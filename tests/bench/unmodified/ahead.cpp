@@ -32,6 +32,7 @@ struct File {
 struct Piece {
     int fd = -1;
     off_t begin = 0, bytes = 0;
+    Disk::Filled filled = {};
 };
 
 class Work {
@@ -44,14 +45,21 @@ class Work {
         if (file_ == files_.size()) return {};
         const File& file = files_[file_];
         const off_t rest = file.size - at_;
-        const Piece next{file.fd, at_, piece_ == 0 ? rest : std::min(piece_, rest)};
+        Piece next{file.fd, at_, piece_ == 0 ? rest : std::min(piece_, rest)};
         at_ += next.bytes;
         const auto bytes = static_cast<std::uint64_t>(next.bytes);
-        if (piece_ == 0 && file.read_ahead != 0)
+        if (piece_ == 0 && file.read_ahead != 0) {
             disk_.begin_file(file.fd, bytes, file.read_ahead, true);
-        else
+            next.filled = disk_.filled();
+        } else {
             readahead(next.fd, next.begin, bytes);
+        }
         return next;
+    }
+    // What is begun next goes by what this one's memory has cost.
+    void has_come(const Piece& piece) {
+        const std::scoped_lock lock(mutex_);
+        disk_.look_at(piece.fd, piece.filled);
     }
 
   private:
@@ -66,8 +74,10 @@ class Work {
 
 void bring(Work& work) {
     char byte = 0;
-    for (Piece piece; (piece = work.begin_next()).fd >= 0;)
+    for (Piece piece; (piece = work.begin_next()).fd >= 0;) {
         if (pread(piece.fd, &byte, 1, piece.begin + piece.bytes - 1) < 0) std::perror("bench_ahead");
+        work.has_come(piece);
+    }
 }
 
 }  // namespace
