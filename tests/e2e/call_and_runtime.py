@@ -106,6 +106,12 @@ def test_call(app, tree, keys, folder):
            (1, [["ab", "not_found"], ["", "ok"], ["cd"], ["", "not_found"], [""]]))  # reading text, Python ends a line at the \r too
     code, out, _ = call("piece", "--file", tree, "--at", 0, "--keys", "-", "--json", stdin="ab\n\n")
     expect("  in JSON, too, where a line is empty", (code, [json.loads(line).get("args") for line in out.splitlines()]), (1, ["ab", "", None]))
+    odd = ["0\thex:0000", "0\t\\", '504\tab"é€']
+    code, out, _ = call("piece", "--file", tree, "--keys", "-", "--json", stdin="".join(line + "\n" for line in odd))
+    expect("  a line comes back as it was", [json.loads(line).get("args") for line in out.splitlines()], [*odd, None])
+    raw = subprocess.run([BUILD / "bin" / "chainio", "call", app, "piece", "--file", tree, "--at", "0", "--keys", "-", "--json"], input=b"\xff\n", capture_output=True,
+                         timeout=60).stdout
+    expect("  or its bytes, where these are no UTF-8", [json.loads(raw.splitlines()[0]).get(key) for key in ("args", "args_hex")], [None, "ff"])
     expect("raw results of lines, and nothing of those that fail", subprocess.run(
         [BUILD / "bin" / "chainio", "call", app, "lookup", "--file", tree, "--keys", "-", "--output", "raw", "--quiet"], input=b"3\n4\n6\n", capture_output=True,
         timeout=60).stdout, struct.pack("<2Q", 21, 42))

@@ -18,6 +18,16 @@ std::string scalar_text(const ir::Chain& chain, std::uint64_t value) {
     return fmt::format("{}", static_cast<std::int64_t>(value << shift) >> shift);
 }
 
+// JSON has text in UTF-8 alone: what is none has no text there.
+nlohmann::ordered_json text_json(const std::string& text) {
+    try {
+        static_cast<void>(nlohmann::json(text).dump());
+        return text;
+    } catch (const nlohmann::json::exception&) {
+        return nullptr;
+    }
+}
+
 }  // namespace
 
 Result keep(const engine::Completion& completion) {
@@ -75,20 +85,18 @@ std::string value_text(const ir::Chain& chain, const Result& result, Output outp
 std::string result_json(const ir::Module& module, const ir::Chain& chain, const Result& result, const std::string* args,
                         const nlohmann::ordered_json* origin) {
     nlohmann::ordered_json json;
-    if (args != nullptr) json["args"] = printable({reinterpret_cast<const std::uint8_t*>(args->data()), args->size()});
+    if (args != nullptr) {
+        json["args"] = text_json(*args);
+        if (json["args"].is_null())
+            json["args_hex"] = hexadecimal({reinterpret_cast<const std::uint8_t*>(args->data()), args->size()});
+    }
     json["outcome"] = spec::outcome_name(result.outcome, module.reasons);
     if (result.outcome == CIO_OK) {
         if (chain.result == ir::ResultKind::scalar) {
             json["value"] = nlohmann::json::parse(scalar_text(chain, result.scalar));
         } else {
             json["hex"] = hexadecimal(result.bytes);
-            const std::string text(result.bytes.begin(), result.bytes.end());
-            try {
-                static_cast<void>(nlohmann::json(text).dump());
-                json["text"] = text;
-            } catch (const nlohmann::json::exception&) {
-                json["text"] = nullptr;
-            }
+            json["text"] = text_json({result.bytes.begin(), result.bytes.end()});
         }
     }
     json["hops"] = result.hops;
