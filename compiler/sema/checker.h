@@ -379,7 +379,8 @@ class Checker {
     bool pattern(const ast::Expr&, const Value& subject, Arms&, Value& condition);
     bool for_stmt(const ast::Stmt&, const ast::For&, checked::Block&);
     bool for_range(const ast::Stmt&, const ast::For&, const ast::Call&, checked::Block&);
-    std::optional<std::uint32_t> loop_bound(const ast::For&, std::uint64_t natural, const std::string& what);
+    std::optional<std::uint32_t> loop_bound(const ast::For&, std::uint64_t natural, const std::string& what,
+                                            const std::string& enough = "N");
     bool loop_body(const ast::For&, checked::Stmt&);
     bool goto_stmt(const ast::Stmt&, const ast::Goto&, checked::Block&);
     std::optional<std::uint32_t> read_file(ChainScope&, const ast::Stmt&, std::uint32_t step);

@@ -209,6 +209,7 @@ enum Code : int {
     request_no_end = 414,
     place_ignored = 415,
     way_without_result = 416,
+    range_never_fits = 417,
     // of the other areas
     internal = 606,
     program_too_large = 607,

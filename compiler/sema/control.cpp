@@ -256,15 +256,20 @@ bool Checker::match_stmt(const ast::Stmt& s, const ast::Match& n, checked::Block
     return ends && (n.otherwise || covered);
 }
 
+constexpr std::string_view kSooner = "a loop runs at most 65536 times: let the range end sooner";
+
 // How often the loop may run: what is written, or what the array can hold.
-std::optional<std::uint32_t> Checker::loop_bound(const ast::For& n, std::uint64_t natural, const std::string& what) {
+std::optional<std::uint32_t> Checker::loop_bound(const ast::For& n, std::uint64_t natural, const std::string& what,
+                                                 const std::string& enough) {
     if (n.max) {
         auto max = here_uint(*n.max, "the bound of a loop", 1, kMaxLoop, loop_too_large);
         if (!max) return std::nullopt;
         return static_cast<std::uint32_t>(std::min(*max, natural));
     }
     if (natural <= kMaxImplicitLoop) return static_cast<std::uint32_t>(natural);
-    error(unbounded_loop, n.range->span, what, "say how many are enough: `for " + n.name.text + " in … max N`");
+    error(unbounded_loop, n.range->span, what,
+          enough.empty() ? std::string(kSooner)
+                         : "say how many are enough: `for " + n.name.text + " in … max " + enough + "`");
     return std::nullopt;
 }
 
@@ -291,7 +296,17 @@ bool Checker::for_range(const ast::Stmt& s, const ast::For& n, const ast::Call& 
     if (low && high)
         bound = loop_bound(
             n, natural,
-            constant ? "this range has " + std::to_string(natural) + " elements" : "nothing bounds this range");
+            constant ? "this range has " + std::to_string(natural) + " elements" : "nothing bounds this range",
+            !constant             ? "N"
+            : natural <= kMaxLoop ? std::to_string(natural)
+                                  : "");
+    if (bound && constant && *bound < natural)
+        warn(range_never_fits, n.max->span,
+             "this range has " + std::to_string(natural) + " elements: with more than " + std::to_string(*bound) +
+                 " the loop always fails with `malformed`",
+             natural > kMaxLoop ? std::string(kSooner)
+                                : "give at least " + std::to_string(natural) +
+                                      ", or let the range end sooner: `max` cuts nothing off");
     auto made = std::make_unique<checked::Stmt>();
     made->kind = StmtKind::for_;
     made->span = s.span;
