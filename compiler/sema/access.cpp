@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::string_view kOfNothing[] = {"decimal", "count", "sum", "min", "max"};  // methods without arguments
 
+// What others call the length of a file.
+bool means_file_size(std::string_view name) {
+    static constexpr std::string_view kLengths[] = {"size", "length", "len", "filesize", "end"};
+    return std::ranges::find(kLengths, name) != std::end(kLengths);
+}
+
 }  // namespace
 
 bool Checker::need_block(Span span) {
@@ -347,7 +353,9 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
             error(no_header, field.span,
                   "files `" + files.info.name + "` have no header record, so `" + param.name + "." + field.text +
                       "` means nothing",
-                  "declare what the files begin with: files " + files.info.name + " = \"…\" { header Record }");
+                  means_file_size(field.text)
+                      ? "the file's length is `" + param.name + ".file_size`"
+                      : "declare what the files begin with: files " + files.info.name + " = \"…\" { header Record }");
         return {};
     }
     const auto index = static_cast<std::uint32_t>(files.header_record);
@@ -362,7 +370,8 @@ Value Checker::header_field(std::uint32_t file, const ast::Name& field, Span spa
         error(unknown_field, field.span,
               "the header `" + module_.records[index].name + "` of files `" + files.info.name + "` has no field `" +
                   field.text + "`",
-              suggestion(field.text, names, listed("its fields are", names)),
+              means_file_size(field.text) ? "the file's length is `" + param.name + ".file_size`"
+                                          : suggestion(field.text, names, listed("its fields are", names)),
               {{info->span, "the record is declared here"}});
         return {};
     }

@@ -93,6 +93,8 @@ Value Checker::wrong(const Value& v, Span span, const std::string& wanted, const
             advice = "choose a number: `… ? 1 : 0`";
         else if (wanted == "an integer" && kind == TypeKind::bytes)
             advice = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
+        else if (wanted == "bytes" && kind == TypeKind::integer && what == "the result")
+            advice = "`emit` appends an integer's bytes to the result: write it in the place of `return`";
         else if (kind == TypeKind::view)
             advice = "name a field of the record";
         else if (kind == TypeKind::array && wanted == "bytes")
@@ -217,6 +219,7 @@ Value Checker::literal(const ast::Expr& e, const ast::IntLit& n) {
 std::optional<std::string> foreign_word_hint(const std::string& name) {
     if (name == "not") return "`not` is written `!`: `!(a == b)`";
     if (parse_scalar(name)) return "a cast stands behind its value: `x as " + name + "`";
+    if (name == ir::kFileSizeName) return "it is a member of a file: `db.file_size`";
     return std::nullopt;
 }
 

@@ -19,6 +19,32 @@ const std::vector<std::string> kBytesMethods{"records", "split",  "byte",    "ui
 const std::vector<std::string> kArrayMethods{"count", "lower_bound", "upper_bound", "find",   "filter",
                                              "sum",   "min",         "max",         "project"};
 
+bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+}
+
+// What is no function here, and is one elsewhere. A name that is nearly this one would be something else.
+std::optional<std::string> function_elsewhere(const std::string& name, std::size_t given) {
+    static const std::vector<std::string> lengths{"len", "length", "size", "sizeof", "strlen"};
+    if (name == "crc32")
+        return "nothing computes the CRC-32 of zlib, gzip and ZIP: leave it to the caller; `crc32c` is another sum";
+    if (is_one_of(lengths, name)) return "bytes and arrays have `.length`, views `.size`";
+    const std::string call = name + (given > 1 ? "(…)`" : "()`");
+    if (is_one_of(kArrayMethods, name)) return "it is a method of arrays: `a." + call;
+    if (is_one_of(kBytesMethods, name)) return "it is a method of bytes: `b." + call;
+    return std::nullopt;
+}
+
+// `b.u32le(8)`, where a number is read from a slice.
+std::optional<std::string> number_method(const std::string& name) {
+    const auto scalar = parse_scalar(name);
+    if (!scalar) return std::nullopt;
+    if (scalar->bits == 8 && !scalar->is_signed) return "a byte is `b[i]`";
+    const std::string order = scalar->order == Scalar::Order::big ? "be" : "le";
+    return "a number is read from a slice: `b[i..i + " + std::to_string(scalar->bits / 8) + "]." +
+           (scalar->is_signed ? "int_" : "uint_") + order + "()`";
+}
+
 }  // namespace
 
 Value Checker::call(const ast::Expr& e, const ast::Call& n) {
@@ -88,6 +114,10 @@ Value Checker::plain_call(const ast::Expr& e, const ast::Call& n) {
     }
     failed_ = true;
     if (env_.scope->is_broken(name) || diags_.reported_at(n.callee.span)) return {};
+    if (const auto elsewhere = function_elsewhere(name, n.args.size())) {
+        error(unknown_function, n.callee.span, "there is no function `" + name + "`", *elsewhere);
+        return {};
+    }
     std::vector<std::string> names = names_of(*env_.scope, SymbolKind::fn);
     names.insert(names.end(), kFunctions.begin(), kFunctions.end());
     for (auto& chain : names_of(*env_.scope, SymbolKind::chain)) names.push_back(chain);
@@ -413,9 +443,7 @@ Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
     const auto& names = kind == TypeKind::integer ? kIntegerMethods
                         : kind == TypeKind::bytes ? kBytesMethods
                                                   : kArrayMethods;
-    const auto in = [&](const std::vector<std::string>& all) {
-        return std::ranges::find(all, n.callee.text) != all.end();
-    };
+    const auto in = [&](const std::vector<std::string>& all) { return is_one_of(all, n.callee.text); };
     if (in(kBytesMethods) || in(kArrayMethods) || in(kIntegerMethods)) {
         const char* whom = in(kArrayMethods) ? "arrays" : in(kBytesMethods) ? "bytes" : "integers";
         error(method_elsewhere, n.callee.span,
@@ -426,6 +454,10 @@ Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
     if (n.callee.text == "record" && kind == TypeKind::bytes) {
         error(unknown_method, n.callee.span, describe(receiver.expr->type) + " has no method `record`",
               "a view is made of the block: `block.record(R, offset)`");
+        return {};
+    }
+    if (const auto number = kind == TypeKind::bytes ? number_method(n.callee.text) : std::nullopt) {
+        error(unknown_method, n.callee.span, "bytes has no method `" + n.callee.text + "`", *number);
         return {};
     }
     std::string all;

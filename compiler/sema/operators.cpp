@@ -22,6 +22,14 @@ const char* spelling(Binary op) {
     return words[static_cast<int>(op)];
 }
 
+bool is_one_byte(const Value& v) { return v.expr->kind == ExprKind::bytes_const && v.expr->bytes.size() == 1; }
+
+std::string hex_of_byte(const Value& v) {
+    static constexpr std::string_view digits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(v.expr->bytes[0]);
+    return std::string("0x") + digits[byte >> 4U] + digits[byte & 15U];
+}
+
 // Whether the bits of the result may still be those of a signed integer: they are the same for both.
 bool keeps_mask(Binary op, const Value& left, const Value& right) {
     if (op == Binary::shl) return left.mask;
@@ -166,7 +174,15 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
     if (kind != right.expr->type.kind ||
         (kind != TypeKind::integer && kind != TypeKind::bytes && !(kind == TypeKind::boolean && equality))) {
         std::string hint = "compare integers with integers and bytes with bytes";
-        if (kind == TypeKind::bytes && right.expr->type.kind == TypeKind::integer)
+        const TypeKind other = right.expr->type.kind;
+        const Value* byte = is_one_byte(right) ? &right : is_one_byte(left) ? &left : nullptr;
+        const auto is_u8 = [](const Value& v) {
+            return v.expr->type.kind == TypeKind::integer && v.expr->type.bits == 8;
+        };
+        if (byte != nullptr && (is_u8(left) || is_u8(right)))
+            hint = "a byte is a number: compare it with " + hex_of_byte(*byte) +
+                   ", or a slice, `b[i..i + 1]`, with the text";
+        else if (kind == TypeKind::bytes && other == TypeKind::integer)
             hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
         error(not_comparable, span,
               describe(left.expr->type) + " and " + describe(right.expr->type) + " cannot be compared with `" +
@@ -224,8 +240,18 @@ void Checker::warn_constant_compare(const Value& left, const Value& right, Binar
 
 Value Checker::arithmetic(const ast::Expr& e, const ast::Binary& n, Binary op) {
     const std::string what = std::string("a side of `") + spelling(op) + "`";
-    Value left = integer(*n.left, what);
-    Value right = integer(*n.right, what);
+    Value left = value(*n.left), right = value(*n.right);
+    const auto is_bytes = [](const Value& v) { return v && v.expr->type.kind == TypeKind::bytes; };
+    if (op == Binary::add && is_bytes(left) && is_bytes(right)) {
+        wrong(left, e.span, "an integer", what,
+              "bytes are put together one behind the other: `emit a, b`, or `k.append(b)` of a variable");
+        return {};
+    }
+    const auto integer_of = [&](Value v, Span span) {
+        return v && v.expr->type.kind != TypeKind::integer ? wrong(v, span, "an integer", what) : std::move(v);
+    };
+    left = integer_of(std::move(left), n.left->span);
+    right = integer_of(std::move(right), n.right->span);
     if (!left || !right) return {};
     return arithmetic_values(std::move(left), std::move(right), op, e.span, n.op_span);
 }

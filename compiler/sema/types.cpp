@@ -39,9 +39,11 @@ std::optional<Type> Checker::scalar_type(const ast::Name& name, const std::strin
     if (Symbol* symbol = find(*env_.scope, name.text)) {
         symbol->used = true;
         const bool is_file = symbol->kind == SymbolKind::files && env_.site == Site::signature && what == "a parameter";
+        const bool is_view = symbol->kind == SymbolKind::record && what == "the target of `as`";
         error(type_not_here, name.span, what + " cannot be `" + name.text + "`",
-              is_file ? "it is a class of files: write `file " + name.text + "`"
-                      : "use an integer such as u64, or bytes(max N)");
+              is_file   ? "it is a class of files: write `file " + name.text + "`"
+              : is_view ? "a view is made of where the record begins: `offset.as(" + name.text + ")`"
+                        : "use an integer such as u64, or bytes(max N)");
         return std::nullopt;
     }
     if (env_.scope->is_broken(name.text)) {
