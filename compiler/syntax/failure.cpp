@@ -343,6 +343,7 @@ std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens)
     const SyntaxToken& token = tokens[f.token];
     const SyntaxToken& before = f.token > 0 ? tokens[f.token - 1] : none;
     const SyntaxToken& next = f.token + 1 < tokens.size() ? tokens[f.token + 1] : none;
+    if (auto otherwise = meant_otherwise(f, tokens)) return otherwise;
     if (auto sign = foreign_sign(f, token, before, next)) return sign;
     if (auto chain = as_of_chain(f, token)) return chain;
     if (auto when = else_of_when(f, tokens)) return when;
@@ -420,10 +421,12 @@ bool report_declaration(const Failure& f, const Tokens& tokens, diag::Diagnostic
     const SyntaxToken& token = tokens[f.token];
     if (!is_word_token(token)) return false;
     const auto near = diag::nearest(token.text, starts);
+    const auto meant = meant_declaration(token, f.token > 0 ? tokens[f.token - 1] : token);
     diags.report(code::unknown_declaration, token.span, in_ticks(token.text) + " begins no declaration",
-                 near ? "did you mean " + in_ticks(*near) + "?"
-                      : "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, "
-                        "chain, service and probe");
+                 meant  ? *meant
+                 : near ? "did you mean " + in_ticks(*near) + "?"
+                        : "declarations are import, param, const, app, files, socket, class, batch, record, text, fn, "
+                          "chain, service and probe");
     return true;
 }
 

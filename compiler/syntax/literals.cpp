@@ -88,6 +88,8 @@ Span part(Span span, std::size_t begin, std::size_t end) {
 
 }  // namespace
 
+bool is_unit(std::string_view word) { return std::ranges::find(units, word, &UnitRow::suffix) != units.end(); }
+
 ast::IntLit read_int(std::string_view text, Span span, diag::Diagnostics& diags) {
     ast::IntLit literal{.value = 0, .unit = ast::Unit::none, .spelling = std::string(text)};
     const bool hex = text.starts_with("0x") || text.starts_with("0X");

@@ -12,6 +12,8 @@ namespace chainio::syntax {
 ast::IntLit read_int(std::string_view text, Span span, diag::Diagnostics& diags);
 std::string read_string(std::string_view text, Span span, diag::Diagnostics& diags);
 
+bool is_unit(std::string_view word);
+
 // Whether all of it is printable text of UTF-8.
 bool is_plain_text(std::string_view value);
 // The string as a literal of the language, quotes included.

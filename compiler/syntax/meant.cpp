@@ -1,10 +1,13 @@
 #include "compiler/syntax/meant.h"
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 #include <vector>
 
 #include "compiler/syntax/characters.h"
 #include "compiler/syntax/grammar.h"
+#include "compiler/syntax/literals.h"
 #include "compiler/syntax/scanner.h"
 
 namespace chainio::syntax {
@@ -34,7 +37,60 @@ std::optional<std::string> did_you_mean(std::string_view word, const std::vector
     return near ? std::optional("did you mean " + in_ticks(*near) + "?") : std::nullopt;
 }
 
+std::string word_behind(const std::vector<SyntaxToken>& tokens, std::size_t at) {
+    return at + 1 < tokens.size() ? std::string(tokens[at + 1].text) : std::string();
+}
+
+// `4 KiB`
+std::optional<std::string> apart(const SyntaxToken& number, const SyntaxToken& unit) {
+    if (number.type != P::INT || !is_unit(unit.text)) return std::nullopt;
+    return "a unit stands right behind its number: " + in_ticks(std::string(number.text) + std::string(unit.text));
+}
+
+bool is_type(std::string_view word) {
+    static constexpr std::array types = {"u8",  "u16", "u24", "u32", "u40", "u48", "u56", "u64", "i8",
+                                         "i16", "i24", "i32", "i40", "i48", "i56", "i64", "bool"};
+    return word == "bytes" || std::ranges::find(types, word) != types.end();
+}
+
+std::optional<std::string> meant_in_function(const SyntaxToken& token) {
+    if (token.type == P::RETURN)
+        return "the value of a function stands there without `return`: `fn name(a) { let b = a + 1  b * 2 }`";
+    if (token.type == P::ASSIGN) return "a value without parameters is a constant: `const NAME = …`";
+    return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<std::string> meant_otherwise(const Failure& f, const std::vector<SyntaxToken>& tokens) {
+    static const SyntaxToken none;
+    const SyntaxToken& token = tokens[f.token];
+    const SyntaxToken& before = f.token > 0 ? tokens[f.token - 1] : none;
+    const SyntaxToken& next = f.token + 1 < tokens.size() ? tokens[f.token + 1] : none;
+    const std::size_t rule = f.frames.empty() ? P::RuleItem : f.frames.front().rule;
+    if (auto unit = apart(before, token)) return unit;
+    if (rule == P::RuleChainDecl && f.expects(P::LBRACE) && before.type == P::RPAREN && is_type(token.text))
+        return "what a chain gives stands behind `->`: " + in_ticks("-> " + std::string(token.text));
+    const bool of_slice = token.type == P::COLON || (token.type == P::ASSIGN && before.type == P::DOTDOT);
+    if (of_slice && f.expects(P::RBRACK)) return "a slice is `b[lo..hi]`: from `lo` up to, and without, `hi`";
+    if (before.type == P::ELSE && f.inside(P::RuleLetStmt))
+        return "what ends the way stands behind `else`, such as `fail not_found`; another value is a variable: "
+               "`var x = 0  when … as found { x = found }`";
+    if (token.type == P::STATE && next.type == P::DOT)
+        return "a variable of the state has its name alone: " + in_ticks(word_behind(tokens, f.token + 1) + " = …");
+    if (token.type == P::ASSIGN && before.type == P::RBRACK && rule == P::RuleBlock)
+        return "an element cannot be assigned: bytes are put together by `k.set(b)` and `k.append(b)`";
+    if (f.inside(P::RuleFnDecl)) return meant_in_function(token);
+    return std::nullopt;
+}
+
+std::optional<std::string> meant_declaration(const SyntaxToken& token, const SyntaxToken& before) {
+    static constexpr std::array attributes = {"direct", "immutable", "no_read_ahead", "header",
+                                              "root",   "index",     "cache"};
+    if (before.type == P::STRING && std::ranges::find(attributes, token.text) != attributes.end())
+        return "attributes of files stand in braces: " + in_ticks("{ " + std::string(token.text) + " }");
+    return apart(before, token);
+}
 
 std::optional<std::string> meant_statement(const Failure& f, const SyntaxToken& before) {
     if (f.frames.empty() || f.frames.front().rule != P::RuleActStmt || f.frames.front().start + 1 != f.token)

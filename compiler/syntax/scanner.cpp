@@ -254,10 +254,12 @@ class Scanner {
         if (c == ';') hint = "remove it: statements need no separator, white space is enough";
         if (c == '\'') hint = "strings stand in double quotes: \"text\"";
         if (c == '@' || c == '$') hint = "remove it; names consist of letters, digits and `_`";
+        const std::string_view letter = text_.substr(at_, length);
+        if (letter >= "\u2018" && letter <= "\u201f") hint = "strings stand in straight quotes: \"text\"";
         const std::string_view sign = sign_at(at_);
         if (!sign.empty()) hint = "write " + in_ticks(sign);
         const bool printable = c > 0x20 && c != 0x7f;
-        const std::string what = printable ? "`" + std::string(text_.substr(at_, length)) + "`" : "this character";
+        const std::string what = printable ? "`" + std::string(letter) + "`" : "this character";
         diags_.report(code::bad_character, span_of(length), what + " is not part of the language", hint);
         if (!sign.empty()) return push(sign == "*" ? P::STAR : P::SLASH, length);
         first_ = false;
