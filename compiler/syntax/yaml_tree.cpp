@@ -120,6 +120,11 @@ class Lines {
         const auto line = std::upper_bound(starts_.begin(), starts_.end(), offset) - 1;
         return {static_cast<std::uint32_t>(line - starts_.begin() + 1), static_cast<std::uint32_t>(offset - *line + 1)};
     }
+    // Whether a tab stands before what the line says.
+    bool is_indented_with_tab(std::string_view text, std::uint32_t line) const {
+        const std::string_view rest = text.substr(starts_[line - 1]);
+        return rest.substr(0, rest.find_first_not_of(" \t")).contains('\t');
+    }
 
   private:
     std::vector<std::size_t> starts_;
@@ -311,7 +316,8 @@ std::optional<YamlNode> read_yaml(FileId file, std::string_view text, diag::Diag
     } catch (const YAML::Exception& error) {
         const Place place =
             lines.at(std::min(static_cast<std::size_t>(std::max(error.mark.pos, 0)) + shift, text.size()));
-        const bool tab = error.msg.contains("tab");
+        // Before an entry of a list the parser takes a tab, and complains about what follows.
+        const bool tab = error.msg.contains("tab") || lines.is_indented_with_tab(text, place.line);
         diags.report(code::yaml_syntax, {file, place.line, place.col, place.line, place.col + 1},
                      "this is not YAML: " + error.msg,
                      tab ? "indent with blanks"

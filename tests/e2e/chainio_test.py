@@ -391,6 +391,13 @@ def main():
         (folder / "skip.test.yaml").write_text("spec: app.chain\nneeds: no-such-program\ncases: [{chain: find, expect: {value: 1}}]\n")
         code, out, _ = run(folder, "skip.test.yaml")
         check("a file that needs what is not here is skipped with its reason", code == 0 and "has no no-such-program" in out and "0 passed, 0 failed, 1 skipped" in out, out)
+        for text, place, why in (("spec: app.chain\ncases:\n\t- {chain: find}\n", "3:2", "indent with blanks, not with tabs"),
+                                 ("spec: app.chain\ncases:\n  - chain: find\n\texpect: {value: 1}\n", "4:1", "indent with blanks, not with tabs"),
+                                 ("spec: app.chain\nneeds: a: b\n", "2:9", "texts with `: ` or ` #` in them, or that begin with a sign, stand in quotes")):
+            (folder / "text.test.yaml").write_text(text)
+            code, out, err = run(folder, "text.test.yaml")
+            check("what is no YAML is said with its remedy",
+                  code == 1 and err.startswith(f"chainio test: text.test.yaml:{place}: this is not YAML: ") and err.endswith(f"; {why}\n"), text + out + err)
         (folder / "wrong.test.yaml").write_text("spec: absent.chain\ncases: [{chain: find, expect: {value: 1}}]\n")
         code, out, err = run(folder, "wrong.test.yaml", "skip.test.yaml")
         check("a spec that does not compile fails the run, the other files still run", code == 1 and "absent.chain" in err and "1 skipped" in out, out + err)

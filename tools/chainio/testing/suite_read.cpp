@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -190,6 +191,19 @@ Suite read_root(const YAML::Node& root, const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// The parser's words name no remedy. Before an entry of a list it takes a tab, and complains about what follows.
+std::string not_yaml(std::string_view text, int line, const std::string& said) {
+    for (; line > 1; line--) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    const bool tab = said.contains("tab") || text.substr(0, text.find_first_not_of(" \t")).contains('\t');
+    return fmt::format("this is not YAML: {}; {}", said,
+                       tab ? "indent with blanks, not with tabs"
+                           : "texts with `: ` or ` #` in them, or that begin with a sign, stand in quotes");
+}
+
+}  // namespace
+
 std::expected<Suite, SuiteError> read_suite(const std::string& path) {
     std::error_code unknown;
     if (std::filesystem::is_directory(path, unknown))
@@ -213,8 +227,10 @@ std::expected<Suite, SuiteError> read_suite(const std::string& path) {
                 SuiteError{fmt::format("{}: is a spec; name its test file, which is YAML with `spec: {}` and its cases",
                                        path, std::filesystem::path(path).filename().string())});
         const bool placed = !error.mark.is_null();
-        return std::unexpected(SuiteError{fmt::format("{}:{}:{}: {}", path, placed ? error.mark.line + 1 : 1,
-                                                      placed ? error.mark.column + 1 : 1, error.msg)});
+        const int line = placed ? error.mark.line + 1 : 1;
+        const bool is_text = dynamic_cast<const YAML::ParserException*>(&error) != nullptr;
+        return std::unexpected(SuiteError{fmt::format("{}:{}:{}: {}", path, line, placed ? error.mark.column + 1 : 1,
+                                                      is_text ? not_yaml(text, line, error.msg) : error.msg)});
     }
 }
 
