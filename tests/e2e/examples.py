@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import zipapp
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import netns  # noqa: E402
@@ -169,6 +170,22 @@ def git_pack(folder):
         expect(f"compare.py {words}", (done.returncode, re.fullmatch(said, done.stderr, flags=re.S) is not None), (1, True))
 
 
+def zip_archives(folder):
+    """The page's comparison: every member as Python's zipfile says, of the archives that are made for the page and of a program in one."""
+    (folder / "program").mkdir(parents=True)
+    (folder / "program" / "__main__.py").write_text("print('hello')\n" * 10)
+    zipapp.create_archive(folder / "program", folder / "program.pyz", interpreter="/usr/bin/env python3", compressed=True)
+    check("make_archive.py", run([sys.executable, "examples/zip/make_archive.py", folder]))
+    check("chainc zip", run([CHAINC, "examples/zip/app.chain", "-o", folder / "app.bpf.o"]))
+    archives = [*sorted(folder.glob("*.zip")), folder / "program.pyz"]
+    expect("four archives for the page", len(archives), 5)
+    done = run([sys.executable, "examples/zip/compare.py", folder / "app.bpf.o", *archives],
+               env={**os.environ, "CHAINIO_CALL_LIBRARY": str(BUILD / "lib" / "libchainio-call.so.0")})
+    check("compare.py of archives", done, done.stdout == "4031 members, 0 of them not as zipfile says\n")
+    done = run([sys.executable, "examples/zip/compare.py", "app.bpf.o"])
+    expect("compare.py without an archive", (done.returncode, done.stderr.startswith("compare.py app.bpf.o ARCHIVE.zip")), (1, True))
+
+
 def copied_configuration(lit, folder):
     """Beside somebody's own specs, with the programs on PATH, it writes nothing outside of their folder."""
     folder.mkdir(parents=True)
@@ -195,6 +212,7 @@ def main():
                 print(f"{folder}: {last[0]}")
             as_printed(folder / "app.chain")
         git_pack(pathlib.Path(name) / "git-pack")
+        zip_archives(pathlib.Path(name) / "zip")
         memcached_page(pathlib.Path(name) / "memcached")
     # The lit configuration that the documentation offers to users.
     lit = ROOT / "build" / "venv" / "bin" / "lit"
