@@ -167,6 +167,9 @@ def test_refusals(app, tree, folder):
         ("two for one", (tree, "/nonexistent/x"), f"--file is given twice, '{tree}' and '/nonexistent/x'; say what each is: --file NAME=PATH\n"),
         ("two for one, the first by its name", (f"index={tree}", "/nonexistent/x"), "'index' is given twice\n"),
         ("two for one, the last by its name", ("/nonexistent/x", f"index={tree}"), "'index' is given twice\n"),
+        ("a path with a = in it", ("year=2026/a",), "chain 'lookup' has no parameter 'year'; the parameters are index, key; a path with a `=` in it has "
+         "its name: --file index=PATH\n"),
+        ("a name that is nearly right", ("inde=/a",), "chain 'lookup' has no parameter 'inde'; did you mean 'index'?\n"),
         ("an empty name", ("",), "--file: the name is empty\n  hint: `chainio call --help` lists the options\n"),
     ):
         expect(f"refused: files: {what}", call("lookup", "--key", 3, *(word for file in files for word in ("--file", file))), (2, "", f"chainio call: {why}"))

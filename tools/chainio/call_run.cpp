@@ -110,10 +110,19 @@ class Call {
         for (const auto& param : chain_->params) names.push_back(param.name);
         for (const auto& [name, value] : options_.words.named) {
             if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-            return fail(kExitUsage, fmt::format("chain '{}' has no parameter '{}'{}", chain_->name, name,
-                                                suggestion(name, names, "parameters")));
+            const std::string near = suggestion(name, names, "parameters");
+            return fail(kExitUsage, fmt::format("chain '{}' has no parameter '{}'{}{}", chain_->name, name, near,
+                                                near.ends_with('?') ? "" : whole_path(name)));
         }
         return {};
+    }
+
+    // Of `--file year=2026/a.parquet`, what stands before the `=` is no parameter, and was not meant as one.
+    std::string whole_path(const std::string& name) const {
+        const auto file = std::ranges::find(chain_->params, ir::Param::Kind::file, &ir::Param::kind);
+        if (file == chain_->params.end() || std::ranges::find(options_.file_names, name) == options_.file_names.end())
+            return "";
+        return fmt::format("; a path with a `=` in it has its name: --file {}=PATH", file->name);
     }
 
     Status bind() {

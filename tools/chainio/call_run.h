@@ -11,10 +11,11 @@ namespace chainio::tool {
 
 struct CallOptions {
     CallWords words;
-    std::string only_file;               // --file PATH without a name
-    std::vector<std::string> own_names;  // of the command's options: a parameter of such a name is given by --arg
-    std::string keys;                    // file of arguments, "-" for standard input; empty: one run
-    unsigned in_flight = 0;              // 0: 1, or 64 with keys
+    std::string only_file;                // --file PATH without a name
+    std::vector<std::string> file_names;  // NAME of --file NAME=PATH
+    std::vector<std::string> own_names;   // of the command's options: a parameter of such a name is given by --arg
+    std::string keys;                     // file of arguments, "-" for standard input; empty: one run
+    unsigned in_flight = 0;               // 0: 1, or 64 with keys
     std::uint64_t memory = 0;
     Output output = Output::text;
     engine::OpenMode mode = engine::OpenMode::as_declared;

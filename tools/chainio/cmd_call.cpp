@@ -43,6 +43,7 @@ bool take_files(const std::vector<std::string>& files, CallOptions& options) {
     for (const std::string& file : files) {
         if (file.find('=') != std::string::npos) {
             if (!split_pairs({file}, "file", options.words.named)) return false;
+            options.file_names.push_back(file.substr(0, file.find('=')));
             continue;
         }
         if (!options.only_file.empty()) {
