@@ -236,6 +236,11 @@ Value Checker::unknown(const ast::Name& name) {
             return {};
         }
     }
+    if (name.text == "request" && env_.site == Site::handler && !env_.request) {
+        error(unknown_name, name.span, "there is no `request` here",
+              "`on malformed` and `on failure` answer without it: what has come may be no request");
+        return {};
+    }
     if (env_.chain && call_notes_.empty() && is_of_other_step(*env_.chain, name)) return {};
     error(unknown_name, name.span, "there is no `" + name.text + "` here",
           suggestion(name.text, visible_names(),

@@ -243,8 +243,11 @@ Value Checker::arithmetic(const ast::Expr& e, const ast::Binary& n, Binary op) {
     Value left = value(*n.left), right = value(*n.right);
     const auto is_bytes = [](const Value& v) { return v && v.expr->type.kind == TypeKind::bytes; };
     if (op == Binary::add && is_bytes(left) && is_bytes(right)) {
+        const bool is_reply = env_.site == Site::handler, is_step = env_.site == Site::step || env_.site == Site::done;
         wrong(left, e.span, "an integer", what,
-              "bytes are put together one behind the other: `emit a, b`, or `k.append(b)` of a variable");
+              is_reply  ? "parts of a reply stand one behind the other: `reply a, b`"
+              : is_step ? "bytes are put together one behind the other: `emit a, b`, or `k.append(b)` of a variable"
+                        : "only the steps of a chain, and replies, put bytes together");
         return {};
     }
     const auto integer_of = [&](Value v, Span span) {

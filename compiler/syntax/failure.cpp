@@ -349,6 +349,8 @@ std::optional<std::string> known_mistake(const Failure& f, const Tokens& tokens)
     if (auto when = else_of_when(f, tokens)) return when;
     if (auto order = out_of_order(f, tokens)) return order;
     if (auto word = meant_word(f, token)) return word;
+    if (f.inside(P::RuleEndpoint) && before.text == "port")
+        return "the port stands right behind the transport: `tcp 9100 via uring`";
     if (f.inside(P::RuleEndpoint) && (f.expects(P::VIA) || before.type == P::VIA))
         return "an endpoint names its engine: `via auto`, `user`, `kernel` or, of udp, `xdp`";
     if (before.text == "bytes" && f.expects(P::LPAREN))
