@@ -210,6 +210,7 @@ enum Code : int {
     place_ignored = 415,
     way_without_result = 416,
     range_never_fits = 417,
+    arm_of_bits = 418,
     // of the other areas
     internal = 606,
     program_too_large = 607,

@@ -102,6 +102,20 @@ struct Checker::Arms {
     }
 };
 
+namespace {
+
+// `1 | 2`, in numbers as they are written: in other languages these are alternatives, here it is 3.
+bool joins_numbers(const ast::Expr& e) {
+    const auto* binary = std::get_if<ast::Binary>(&e.node);
+    if (!binary || binary->op != ast::BinaryOp::bit_or) return false;
+    const auto is_number = [](const ast::ExprPtr& side) {
+        return side && (std::holds_alternative<ast::IntLit>(side->node) || joins_numbers(*side));
+    };
+    return is_number(binary->left) && is_number(binary->right);
+}
+
+}  // namespace
+
 // One pattern of an arm: a constant that no arm before has. Its test is added to `condition`.
 bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Value& condition) {
     Value v = near_choices(e, arms.facts);
@@ -115,6 +129,9 @@ bool Checker::pattern(const ast::Expr& e, const Value& subject, Arms& arms, Valu
         wrong(v, e.span, describe(subject.expr->type), "an arm of this `match`");
         return false;
     }
+    if (joins_numbers(e))
+        warn(arm_of_bits, e.span, "this arm is for one value, " + std::to_string(v.expr->value),
+             "alternatives stand behind `,`: `1, 2 { … }`; of bits, write the sum");
     const auto is_new = [&](const auto& added) {
         if (added.second) return true;
         error(duplicate_arm, e.span, "this value has an arm already", "remove one of the two",

@@ -241,6 +241,10 @@ Value Checker::unknown(const ast::Name& name) {
               "`on malformed` and `on failure` answer without it: what has come may be no request");
         return {};
     }
+    if (env_.site == Site::step && (name.text == "offset" || name.text == "length" || name.text == "tag")) {
+        error(unknown_name, name.span, "there is no `" + name.text + "` here", "write `block." + name.text + "`");
+        return {};
+    }
     if (env_.chain && call_notes_.empty() && is_of_other_step(*env_.chain, name)) return {};
     error(unknown_name, name.span, "there is no `" + name.text + "` here",
           suggestion(name.text, visible_names(),

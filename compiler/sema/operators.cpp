@@ -182,6 +182,8 @@ Value Checker::compare_values(Value left, Value right, Binary op, Span span, Spa
         if (byte != nullptr && (is_u8(left) || is_u8(right)))
             hint = "a byte is a number: compare it with " + hex_of_byte(*byte) +
                    ", or a slice, `b[i..i + 1]`, with the text";
+        else if (kind == TypeKind::boolean && other == TypeKind::integer && !equality)
+            hint = "compare twice: `a < b && b < c`";
         else if (kind == TypeKind::bytes && other == TypeKind::integer)
             hint = "read a number from the bytes: `.uint_be()`, `.uint_le()` or `.decimal()`";
         error(not_comparable, span,
@@ -248,6 +250,11 @@ Value Checker::arithmetic(const ast::Expr& e, const ast::Binary& n, Binary op) {
               is_reply  ? "parts of a reply stand one behind the other: `reply a, b`"
               : is_step ? "bytes are put together one behind the other: `emit a, b`, or `k.append(b)` of a variable"
                         : "only the steps of a chain, and replies, put bytes together");
+        return {};
+    }
+    if (op == Binary::bit_or && is_bytes(left) && is_bytes(right)) {
+        wrong(left, e.span, "an integer", what,
+              "alternatives stand behind `,`: `match k { \"a\", \"b\" { … } }`, `k in (\"a\", \"b\")`");
         return {};
     }
     const auto integer_of = [&](Value v, Span span) {

@@ -73,13 +73,24 @@ std::optional<std::string> meant_otherwise(const Failure& f, const std::vector<S
         return "what a chain gives stands behind `->`: " + in_ticks("-> " + std::string(token.text));
     const bool of_slice = token.type == P::COLON || (token.type == P::ASSIGN && before.type == P::DOTDOT);
     if (of_slice && f.expects(P::RBRACK)) return "a slice is `b[lo..hi]`: from `lo` up to, and without, `hi`";
-    if (before.type == P::ELSE && f.inside(P::RuleLetStmt))
+    const bool else_name = rule == P::RuleActStmt && f.token > 1 && tokens[f.token - 2].type == P::ELSE;
+    if ((before.type == P::ELSE || else_name) && f.inside(P::RuleLetStmt))
         return "what ends the way stands behind `else`, such as `fail not_found`; another value is a variable: "
                "`var x = 0  when … as found { x = found }`";
     if (token.type == P::STATE && next.type == P::DOT)
         return "a variable of the state has its name alone: " + in_ticks(word_behind(tokens, f.token + 1) + " = …");
     if (token.type == P::ASSIGN && before.type == P::RBRACK && rule == P::RuleBlock)
         return "an element cannot be assigned: bytes are put together by `k.set(b)` and `k.append(b)`";
+    if (before.text == "mut" && f.expects(P::ASSIGN))
+        return "what changes is a variable: " + in_ticks("var " + std::string(token.text) + " = …");
+    if (token.type == P::IF && rule == P::RuleRecordDecl)
+        return "a field that is not always there says `when`: `name: type when condition`";
+    if (token.type == P::IN && next.type == P::LBRACK) return "values stand in parentheses: `in (1, 2)`";
+    if (token.type == P::DOTDOT && f.expects(P::RPAREN)) return "a range is two comparisons: `x >= lo && x < hi`";
+    const bool of_values = std::ranges::any_of(f.frames, [&](const Failure::Frame& frame) {
+        return frame.rule == P::RuleFieldMod && tokens[frame.start].type == P::IN;
+    });
+    if (of_values) return "each value has a name: `in { 1 leaf, 2 inner }`";
     if (f.inside(P::RuleFnDecl)) return meant_in_function(token);
     return std::nullopt;
 }
