@@ -1,4 +1,6 @@
 // Operators, casts, and the two conditional forms.
+#include <algorithm>
+
 #include "compiler/sema/checker.h"
 
 namespace chainio::sema {
@@ -233,6 +235,15 @@ void Checker::warn_constant_compare(const Value& left, const Value& right, Binar
                         (op == Binary::le && n >= top) || (op == Binary::ne && n > top);
     const bool never = (op == Binary::lt && n == 0) || (op == Binary::gt && n >= top) ||
                        (op == Binary::ge && n > top) || (op == Binary::eq && n > top);
+    const bool equality = op == Binary::eq || op == Binary::ne;
+    if (equality && !never && !always && left.chosen && left.facts && !left.facts->choices.empty() &&
+        std::ranges::none_of(left.facts->choices, [&](const auto& choice) { return choice.second == n; })) {
+        warn(condition_constant, span,
+             std::string("this is always ") + (op == Binary::ne ? "true" : "false") + ": the field is never " +
+                 std::to_string(n),
+             "its values are the ones given with `in { … }` in the record");
+        return;
+    }
     if (!always && !never) return;
     warn(condition_constant, span,
          std::string("this is always ") + (always ? "true" : "false") + ": a " + describe(type) + " is 0 to " +
@@ -388,6 +399,7 @@ Value Checker::in_set(const ast::Expr& e, const ast::InSet& n) {
     bool ok = true;
     for (const auto& choice : n.choices) {
         Value item = near_choices(*choice, named.facts);
+        if (item) warn_constant_compare(named, item, Binary::eq, *choice, choice->span);
         Value test =
             item ? compare_values(clone(named), std::move(item), Binary::eq, choice->span, choice->span) : Value{};
         if (!test) {
