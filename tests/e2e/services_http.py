@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""std/http_store.chain: values of a store by HTTP, asked by Python's client, by curl, by an nginx in front of it, and by hand: cut anywhere, several at once, of bad form."""
+"""std/http_store.chain: values of a store by HTTP, asked by Python's client, by curl, by an nginx in front of it, and by hand: cut anywhere, several at once, with escapes, of bad form."""
 import http.client
 import pathlib
 import random
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import started  # noqa: E402
@@ -16,6 +17,8 @@ from memcached import Ours, connected, damaged_store, items, store_of  # noqa: E
 SEED = 20271
 failures = compared = 0
 OF_A_PATH = re.compile(rb"[a-zA-Z0-9]+")
+# Keys that a path has to escape, some of which are the escapes of others.
+TO_ESCAPE = [b"a b", b" ", b"100%", b"%61", b"%2561", b"a?b#c", b"?", b"a/b", "K\u00e4se \u20ac.txt".encode(), b"%", b"+", b"\0", b"\r\n", b"\xff" * 250, bytes(range(250)), bytes(range(6, 256)), b"long value"]
 
 
 def expect(what, got, want):
@@ -89,16 +92,22 @@ def by_python(ours, held, rng):
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n"
 OF_GOOD_FORM = {
     b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /a HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n": 200, b"\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n": 404,
-    b"GET /%61 HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /" + b"k" * 250 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /" + b"k" * 251 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404,
+    b"GET /%61 HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /%61?%zz%% HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /a%3F HTTP/1.1\r\nHost: x\r\n\r\n": 404,
+    b"GET /" + b"%6b" * 250 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /" + b"%6B" * 251 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /" + b"%6B" * 252 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /" + b"%6B" * 2000 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404,
+    b"GET /" + b"k" * 249 + b"%6b HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /%6b" + b"k" * 249 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /" + b"k" * 250 + b"%6b HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /%6b" + b"k" * 5000 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404,
+    b"GET /" + b"k" * 250 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /" + b"k" * 251 + b" HTTP/1.1\r\nHost: x\r\n\r\n": 404,
     b"GET /a? HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET /?a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET /??a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"get /a HTTP/1.1\r\nHost: x\r\n\r\n": 405, b"HEADER /a HTTP/1.1\r\nHost: x\r\n\r\n": 405,
     b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc": 405, GET + b"content-LENGTH:  \t 3\r\n\r\nabc": 200, GET + b"Content-Length:3\r\n\r\nabc": 200, GET + b"Content-Length: 3 \t \r\n\r\nabc": 200,
     GET + b"X: " + b"y" * 8000 + b"\r\n\r\n": 200, GET + b"X: y\r\n" * 90 + b"\r\n": 200, GET + b"n" * 70 + b": x\r\n\r\n": 200, GET + b"n" * 256 + b":x\r\nX:\r\n\r\n": 200, GET + b"X:\r\n\r\n": 200, GET + b"X: a:b\r\n\r\n": 200, GET + b"If-None-Match: \"1\"\r\n\r\n": 200, GET + b"If-None-Match: *\r\n\r\n": 304, b"GET /b HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n\r\n": 404,
     b"GET /a HTTP/1.1\r\nhOST:\r\n\r\n": 200, b"GET /a HTTP/1.7\r\nHost: x\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n": 200,
+    b"GET http://x/a HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET HTTPS://x:8080/a?q HTTP/1.1\r\nHost: y\r\n\r\n": 200, b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n": 404,
+    b"GET http://x?/a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"GET http://x/%61 HTTP/1.1\r\nHost: x\r\n\r\n": 200, b"GET http://x//a HTTP/1.1\r\nHost: x\r\n\r\n": 404, b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n": 405, b"OPTIONS /a HTTP/1.1\r\nHost: x\r\n\r\n": 405,
     GET + b"Connection: keep-alive\r\n\r\n": 200, GET + b"Content+Length: 3\r\n\r\n": 200, GET + b"Connection: upgrade\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 200, b"GET /b HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n": 404,
 }
 THAT_CLOSE = {
     b"GET /a HTTP/1.0\r\n\r\n": 200, b"GET /a HTTP/1.0\r\nConnection: keep-alive-not\r\n\r\n": 200, b"GET /b HTTP/1.0\r\n\r\n": 404, GET + b"Connection: close\r\n\r\n": 200, GET + b"CONNECTION:close\r\n\r\n": 200, GET + b"Connection: close, TE\r\n\r\n": 200, GET + b"Connection: TE, Close \r\n\r\n": 200,
-    b"GET a HTTP/1.1\r\nHost: x\r\n\r\n": 400, b"GET http://x/a HTTP/1.1\r\nHost: x\r\n\r\n": 400, b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n": 400, b"GET /a HTTP/2.0\r\nHost: x\r\n\r\n": 400, b"GET /a HTTP/1.12\r\nHost: x\r\n\r\n": 400,
+    b"GET a HTTP/1.1\r\nHost: x\r\n\r\n": 400, **{b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % target: 400 for target in (b"/%", b"/%6", b"/a%", b"/%6g", b"/%g1", b"/%%61", b"/%/1", b"/%6:", b"/%\x16\x11", b"/%61%6", b"*", b"x:/a", b"http:/a", b"http://", b"http:///a", b"http://?/a", b"ftp://x/a", b"httpx://x/a")},
+    b"OPTIONS ** HTTP/1.1\r\nHost: x\r\n\r\n": 400, b"OPTIONS a HTTP/1.1\r\nHost: x\r\n\r\n": 400, b"GET /a HTTP/2.0\r\nHost: x\r\n\r\n": 400, b"GET /a HTTP/1.12\r\nHost: x\r\n\r\n": 400,
     b"GET /a\r\nHost: x\r\n\r\n": 400, b"GET  /a HTTP/1.1\r\nHost: x\r\n\r\n": 400, b"nonsense\r\n\r\n": 400, b"\x16\x03\x01\r\n\r\n": 400,
     GET + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 200, GET + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n": 200,
     GET + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc": 400, GET + b"Content-Length: 3, 3\r\n\r\nabc": 400, GET + b"Content-Length: +3\r\n\r\nabc": 400,
@@ -146,6 +155,26 @@ def not_modified(ours):
             expect(f"{method} of {value[-60:]}", (int(head.split()[1]), tag in head, body != b""), (status, True, status == 200 and method == b"GET"))
 
 
+def escaped(ours, odd, rng):
+    """Any bytes are a key, with as few escapes as can be and with nothing else."""
+    for key, (_, value) in odd.items():
+        for path in (urllib.parse.quote(key, safe=""), urllib.parse.quote(key), "".join(f"%{byte:02x}" for byte in key), "".join(rng.choice(("%%%02x", "%%%02X")) % byte for byte in key)):
+            for method in (b"GET", b"HEAD"):
+                head, _, body = talk(ours, method + b" /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode()).partition(b"\r\n\r\n")
+                expect(f"{method} of {path[:60]}", (head.split(b" ")[1], b"Content-Length: %d" % len(value) in head, body), (b"200", True, value if method == b"GET" else b""))
+    missing = [urllib.parse.quote(key + b"!") for key in odd if len(key) < 250]
+    expect("keys that are not there", statuses(ours, b"".join(b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode() for path in missing)), [404] * len(missing))
+
+
+def undecoded(folder, store, held):
+    """Where the keys are escaped themselves."""
+    ours = Ours(folder, store, "-D", "DECODED=false", service="http_store")
+    for path, status in (("a", 200), ("%61", 200), ("%2561", 200), ("%62", 404), ("100%", 200), ("%", 200), ("%zz", 404), ("k" * 250, 200), ("k" * 251, 404), ("%6b" * 250, 404)):
+        found = answers(talk(ours, b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode()))[0]
+        expect(f"undecoded: {path[:40]}", (found[0], found[2]), (status, held[path.encode()][1] if status == 200 else b""))
+    expect("ends", ours.stop(), 0)
+
+
 def by_curl(ours, held):
     if not shutil.which("curl"):
         print("skipped: curl: it is not installed", flush=True)
@@ -175,8 +204,8 @@ http {{
     with connected(socket_path, process) as sock:
         client = http.client.HTTPConnection("nginx", timeout=60)
         client.sock = sock
-        for key in rng.sample(sorted(held), 300):
-            client.request("GET", "/" + key.decode())
+        for key in [b"a b", b"100%", b"%61", b"%2561", b"a?b#c", b"K\xc3\xa4se \xe2\x82\xac.txt", *rng.sample(sorted(key for key in held if OF_A_PATH.fullmatch(key)), 300)]:
+            client.request("GET", "/" + urllib.parse.quote(key))
             answer = client.getresponse()
             expect(f"through nginx: {key[:20]}", (answer.status, answer.read()), (200, held[key][1]))
     process.terminate()
@@ -198,17 +227,20 @@ def main():
     held = {key: item for key, item in items(rng).items() if OF_A_PATH.fullmatch(key)}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        # With keys that no path names, since they begin as a query does.
-        store = store_of(folder, {**held, b"?a": (0, b"of no path"), b"??a": (0, b"of no path")})
+        odd = {key: (0, rng.randbytes(200000) if key == b"long value" else b"value of " + key) for key in TO_ESCAPE}
+        # With keys that begin as a query does.
+        store = store_of(folder, {**held, **odd, b"?a": (0, b"of no path"), b"??a": (0, b"of no path")})
         ours = Ours(folder, store, service="http_store")
         try:
             by_python(ours, held, rng)
             by_hand(ours, rng)
             not_modified(ours)
             by_curl(ours, held)
-            behind_nginx(folder, ours, held, rng)
+            escaped(ours, odd, rng)
+            behind_nginx(folder, ours, {**held, **odd}, rng)
         finally:
             expect("ends", ours.stop(), 0)
+        undecoded(folder, store, {**held, **odd})
         damaged(folder, store, held)
     print(f"{compared} comparisons, {failures} failed")
     return 1 if failures else 0
