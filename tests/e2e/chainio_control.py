@@ -69,7 +69,8 @@ def test_control(folder):
         for each in waiting:
             each.close()
     answers = ((json.dumps({"error": "cannot open 'a\x1b[2J\nb'"}), "cannot open 'a\\x1b[2J\\x0ab'"), ("\x1b[2J", "no chainio-runtime answers so: \\x1b[2J"),
-               ("[1]", "no chainio-runtime answers so: [1]"), ('{"error":5}', 'no chainio-runtime answers so: {"error":5}'))
+               ("[1]", "no chainio-runtime answers so: [1]"), ('{"error":5}', 'no chainio-runtime answers so: {"error":5}'),
+               ('{"error":"no","edition":"1"}', "no"))
     for number, (answer, said) in enumerate(answers):
         with answering(folder / f"answers{number}", lambda peer, answer=answer: peer.sendall(answer.encode() + b"\n")) as path:
             expect("control: an error of any bytes", run("control", path, "reload"), (1, "", f"chainio control: {said}\n"))
@@ -106,7 +107,7 @@ def test_odd_names(app, tree, folder):
     expect("the daemon's socket", said, f"serving at {folder}/odd\\x1b\n")
     kept.unlink()
     gone = f"cannot read artifact '{folder}/kept\\x1b[31m.o': No such file or directory\n"
-    expect("control: an odd path in the daemon's error", run("control", path, "reload"), (1, "", f"chainio control: {gone}"))
+    expect("control: an odd path in the daemon's error", run("control", path, "reload"), (1, "", f"chainio control: {gone.strip()}; edition 1 goes on\n"))
     server.send_signal(signal.SIGTERM)
     expect("the daemon's own error", (server.wait(20), server.stderr.read().splitlines(keepends=True)[0]), (0, f"edition 1 goes on, the reload (asked to) is refused: {gone}"))
 

@@ -142,7 +142,7 @@ def test_daemon(folder):
     (folder / "app.o").rename(folder / "kept.o")
     done = chainio(server.path, "reload")
     expect("chainio control: a reload that is refused", (done.returncode, done.stdout, done.stderr),
-           (1, "", f"chainio control: cannot read artifact '{folder}/app.o': No such file or directory\n"))
+           (1, "", f"chainio control: cannot read artifact '{folder}/app.o': No such file or directory; edition 2 goes on\n"))
     state(), state()
     done = chainio(folder / "nothing", "stats")
     expect("chainio control: nobody", (done.returncode, done.stderr),

@@ -397,7 +397,7 @@ def test_too_long(folder, artifacts):
     sock.sendall(b"1234")
     server.use(of_fields(folder, "all: bytes(9)", "request.all"))
     expect("requests without room are refused", server.control({"op": "reload", "id": 1}),
-           {"id": 1, "error": "service 'lines': its requests are longer than --request-bytes 8; give at least 9"})
+           {"id": 1, "error": "service 'lines': its requests are longer than --request-bytes 8; give at least 9", "edition": 1})
     sock.sendall(b"5678")
     expect("  and the edition before serves on", receive(sock, 8), b"12345678")
     expect("ends", server.stop(), 0)
@@ -472,7 +472,7 @@ service kv on tcp {port} via kernel {{
     (folder / "app.o").write_bytes(compiled(folder, "A", service="kv", port=port))
     server = Server(folder, service="kv", port=None, address=daemon.OWN)
     server.use((folder / "alone.o").read_bytes())
-    expect("where there is nothing else the reload is refused", server.control({"op": "reload", "id": 3}), {"id": 3, "error": wrong})
+    expect("where there is nothing else the reload is refused", server.control({"op": "reload", "id": 3}), {"id": 3, "error": wrong, "edition": 1})
     expect("ends", server.stop(), 0)
     try:
         Server(folder, service="kv", port=None, address=daemon.OWN)

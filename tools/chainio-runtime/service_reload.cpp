@@ -288,9 +288,11 @@ void Service::answer_all(std::vector<Asked>& asked, const std::expected<void, Pr
     for (const Asked& each : asked) {
         nlohmann::ordered_json json;
         json["id"] = each.id;
-        json["edition"] = now_->number;
-        if (!refused.empty()) json["refused"] = refused;
-        answer(each.client, result ? json_line(json) : error_line(each.id, result.error().message));
+        if (!result) json["error"] = result.error().message;
+        // Of one that is refused, the edition that goes on; at the end of the daemon there is none.
+        if (result || stops_ == 0) json["edition"] = now_->number;
+        if (result && !refused.empty()) json["refused"] = refused;
+        answer(each.client, json_line(json));
     }
     asked.clear();
 }

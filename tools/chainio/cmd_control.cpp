@@ -116,7 +116,13 @@ int control(const ControlGiven& parsed) {
     const bool is_error = json.is_object() && json.contains("error");
     if (!json.is_object() || (is_error && !json["error"].is_string()))
         return refused(kExitFailed, "no chainio-runtime answers so: " + answer->substr(0, kMostShown));
-    if (is_error) return refused(kExitFailed, json["error"].get<std::string>());
+    if (is_error) {
+        const bool goes_on = json.contains("edition") && json["edition"].is_number_unsigned();
+        return refused(
+            kExitFailed,
+            json["error"].get<std::string>() +
+                (goes_on ? fmt::format("; edition {} goes on", json["edition"].get<std::uint64_t>()) : std::string()));
+    }
     json.erase("id");
     print_out(
         "{}\n",
