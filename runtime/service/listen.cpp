@@ -21,7 +21,7 @@
 namespace chainio::service {
 namespace {
 
-constexpr int kBacklog = 1024;
+constexpr int kBacklog = 65536;          // connections that wait; the kernel takes at most net.core.somaxconn
 constexpr int kReceiveBuffer = 4 << 20;  // asked for; the kernel gives at most net.core.rmem_max
 
 struct Address {

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import select
 import signal
 import socket
@@ -387,6 +388,23 @@ def test_places_at_once(folder):
     expect("ends", server.stop(), 0)
 
 
+def test_many_at_once(folder):
+    """However many come while the daemon does something else, as far as the system lets them wait: none of them is turned away."""
+    count, most = 1500, int(pathlib.Path("/proc/sys/net/core/somaxconn").read_text())
+    if most < count:
+        return print(f"skipped: {count} connections at once: the system lets {most} of them wait (net.core.somaxconn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(resource.getrlimit(resource.RLIMIT_NOFILE)[0], count + 512), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    server = Server(folder, "--connections", count, "--waiting", count)
+    with halted(server.process):
+        socks = [socket.create_connection(("127.0.0.1", server.ports["lines", "tcp"]), timeout=20) for _ in range(count)]
+    for sock in socks:
+        sock.sendall(b"row 3\n")
+    expect("each is answered", sum(receive(sock, len(lines_of(3))) == lines_of(3) for sock in socks), count)
+    for sock in socks:
+        sock.close()
+    expect("ends", server.stop(), 0)
+
+
 def test_end(folder):
     server = Server(folder)
     stop, results = threading.Event(), []
@@ -506,6 +524,7 @@ def main():
         test_idle(folder)
         test_place_of_one_that_asks(folder)
         test_places_at_once(folder)
+        test_many_at_once(folder)
         test_end(folder)
         test_end_behind_others(folder)
     return runs.ended()
