@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from pymemcache.client.base import Client
-from pymemcache.exceptions import MemcacheServerError
+from pymemcache.exceptions import MemcacheClientError
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from memcached import BUILD, ROOT, Ours, Theirs, damaged_store, items, store_of, talk  # noqa: E402
@@ -153,14 +153,14 @@ def same_changes(ours, theirs):
             got, want = ask(ours, request), ask(theirs, b"delete n noreply\r\n" + request)
             changed = NOMINAL.match(want) or (command.startswith(b"gat") and want.startswith(b"END") and len(words.split()) > 1)
             nominal, errors = nominal + bool(changed), errors + (b"ERROR" in want)
-            refused = b"CLIENT_ERROR invalid or duplicate flag\r\n" if changed and NEWER.fullmatch(command + words) else b"SERVER_ERROR this store is read only\r\n"
+            refused = b"CLIENT_ERROR invalid or duplicate flag\r\n" if changed and NEWER.fullmatch(command + words) else b"CLIENT_ERROR this store is read only\r\n"
             expect(f"as memcached answers: {request[:80]!r}", got, refused + b"MN\r\n" if changed else want)
     expect("some were refused and some wrong", (nominal > 300, errors > 1000), (True, True))
 
 
 def same_refusals(ours, theirs):
     """Where memcached refuses an object, which it does when it is too large, we refuse all: what follows and what is skipped is the same."""
-    too_large, read_only = b"SERVER_ERROR object too large for cache\r\n", b"SERVER_ERROR this store is read only\r\n"
+    too_large, read_only = b"SERVER_ERROR object too large for cache\r\n", b"CLIENT_ERROR this store is read only\r\n"
     size, key = 2_000_000, b"k" * 250
     for line in [
         *(command + b" a 1 2 %d" % size for command in (b"set", b"add", b"replace", b"append", b"prepend")), b"cas a 1 2 %d 7" % size,
@@ -186,10 +186,10 @@ def same_refusals(ours, theirs):
 def own_answers(ours, theirs):
     expect("what is not there is not made", ask(ours, b"mg nothing N30 v k\r\nmg nothing N30 v q\r\nmg nothing N30 v t\r\n"), b"EN knothing\r\nEN\r\n")
     for request in (b"mg a T30", b"mg a T-1 v q", b"mg nothing T30 k", b"mg YQ== b T0"):
-        expect("T would change the item", ask(ours, request + b"\r\nmn\r\n"), b"SERVER_ERROR this store is read only\r\nMN\r\n")
+        expect("T would change the item", ask(ours, request + b"\r\nmn\r\n"), b"CLIENT_ERROR this store is read only\r\nMN\r\n")
     for number in NUMBERS:
         request = b"mg nothing T%s\r\n" % number
-        expect("of bad form is T as memcached's", ask(ours, request), ask(theirs, request).replace(b"EN\r\n", b"SERVER_ERROR this store is read only\r\n"))
+        expect("of bad form is T as memcached's", ask(ours, request), ask(theirs, request).replace(b"EN\r\n", b"CLIENT_ERROR this store is read only\r\n"))
     expect("hits are not counted", ask(ours, b"mg a h l t\r\n" * 2), b"HD h1 l0 t-1\r\n" * 2)
     for keys, blanks, fits in ((4095, 1, True), (4096, 1, False), (2048, 2, True), (2049, 2, False)):
         got = ask(ours, b"get " + (b" " * blanks).join([b"a"] * keys) + b"\r\nmn\r\n")
@@ -199,7 +199,7 @@ def own_answers(ours, theirs):
     expect("too many keys", ask(ours, b"get " + b"a " * 5000 + b"\r\nmn\r\n"), b"CLIENT_ERROR too many keys in one request\r\nMN\r\n")
     for request in (b"version\r\n", b"version x\r\n", b"version \tx\r\n"):
         expect(f"{request}", ask(ours, request), lambda text: re.fullmatch(rb"VERSION \d+\.\d+\.\d+\r\n", text) is not None)
-    read_only = b"SERVER_ERROR this store is read only\r\n"
+    read_only = b"CLIENT_ERROR this store is read only\r\n"
     for command in (b"set a 0 0 6", b"set a 0 0 6 noreply", b"cas a 0 0 6 7", b"ms a 6", b"ms a 6 q"):
         quiet = command.endswith(b"noreply")
         expect(f"data are no commands: {command}", ask(ours, command + b"\r\nget a \r\nget a\r\n"), (b"" if quiet else read_only) + b"VALUE a 5 3\r\nabc\r\nEND\r\n")
@@ -219,7 +219,7 @@ def own_answers(ours, theirs):
             try:
                 what("a", b"value", noreply=False)
                 expect(f"{what.__name__}", "no error", "an error")
-            except MemcacheServerError as error:
+            except MemcacheClientError as error:
                 expect(f"{what.__name__} is refused", "read only" in str(error), True)
             expect("  and the next request is answered", client.get("a"), b"abc")
     one, two = (ask(ours, b"gets a empty\r\n") for _ in range(2))
@@ -250,7 +250,7 @@ def clients(ours, held):
     expect("pymemcache: stats", client.stats(), {b"version": b"1.6.0"})
     try:
         expect("pymemcache: set", client.set("a", "b", noreply=False), "an error")
-    except MemcacheServerError as error:
+    except MemcacheClientError as error:
         expect("pymemcache: set", str(error), lambda text: "read only" in text)
     client.close()
 

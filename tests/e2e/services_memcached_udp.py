@@ -122,7 +122,7 @@ def own_answers(ours, held):
     expect("so are those of many values", [struct.unpack("!HHHH", data[:8]) for data in got], [(7, i, len(got), 0) for i in range(59)])
     expect("which are whole", b"".join(data[8:] for data in got) == b"".join(b"VALUE %s 7 1000\r\n%s\r\n" % (key, held[key][1]) for key in many) + b"END\r\n", True)
     expect("gets", ours.replies(b"gets a\r\n"), lambda text: re.fullmatch(rb"VALUE a 5 3 \d+\r\nabc\r\nEND\r\n", text) is not None)
-    read_only, found = b"SERVER_ERROR this store is read only\r\n", b"VALUE a 5 3\r\nabc\r\nEND\r\n"
+    read_only, found = b"CLIENT_ERROR this store is read only\r\n", b"VALUE a 5 3\r\nabc\r\nEND\r\n"
     for request, want in ((b"set a 0 0 6\r\nget a \r\nget a\r\n", read_only + found), (b"set a 0 0 6 noreply\r\nget a \r\nget a\r\n", found)):
         expect(f"what would write, and what is behind it: {request}", b"".join(data[8:] for data in ours.datagrams(request, together=True)), want)
     for request in (b"set a 0 0 6\r\n", b"set a 0 0 60\r\nget a\r\n"):
