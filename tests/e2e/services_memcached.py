@@ -225,6 +225,8 @@ def own_answers(ours, theirs):
     one, two = (ask(ours, b"gets a empty\r\n") for _ in range(2))
     found = re.fullmatch(rb"VALUE a 5 3 (\d+)\r\nabc\r\nVALUE empty 0 0 (\d+)\r\n\r\nEND\r\n", one)
     expect("gets", (found is not None and found[1] != found[2], one == two), (True, True))
+    all_of_them = re.findall(rb"VALUE \S+ \d+ \d+ (\d+)\r\n", ask(ours, b"gets " + b" ".join(b"key%d" % number for number in range(100)) + b"\r\n"))
+    expect("each is a number that a signed integer holds", (len(all_of_them), max(map(int, all_of_them)) < 1 << 63), (100, True))
     expect("the same cas by mg", ask(ours, b"mg a c\r\n"), b"HD c%s\r\n" % (found[1] if found else b""))
 
 

@@ -47,6 +47,16 @@ def ask(server, requests):
     return replies(talk(server, requests + request(QUIT)))
 
 
+def numbers_of_items(ours):
+    """A cas is one that a signed integer holds, as clients in Java have it."""
+    data, found = talk(ours, b"".join(request(GET, b"key%d" % number) for number in range(100)) + request(QUIT)), []
+    while data:
+        *head, cas = HEAD.unpack_from(data)
+        found.append(0 < cas < 1 << 63)
+        data = data[HEAD.size + head[6]:]
+    expect("numbers of items, and none of what is none", found, [True] * 100 + [False])
+
+
 def same_answers(ours, theirs, held, rng):
     for what, sent in {
         "each way to read": b"".join(request(opcode, key, opaque=7 * opcode) for opcode in READS for key in (b"a", b"empty", b"nothing", b"long", b"k" * 250)),
@@ -144,6 +154,7 @@ def main():
         ours, theirs = Ours(folder, store, service="memcached_binary"), Theirs(folder, held)
         try:
             same_answers(ours, theirs, held, rng)
+            numbers_of_items(ours)
             in_pieces(ours, held, rng)
             writes(ours)
             own_answers(ours)
