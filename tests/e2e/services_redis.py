@@ -83,7 +83,17 @@ def hellos(ours, theirs, version):
     for words in ((b"SETNAME",), (b"foo",), (b"AUTH", b"default"), (b"AUTH", b"default", b"x", b"foo"), (b"SETNAME", b"a", b"AUTH")):
         got, want = (ask(server, command(b"HELLO", own, *words)) for server in (ours, theirs))
         expect(f"HELLO {own} {words}", (got, want.startswith(b"-ERR Syntax error in HELLO option")), (b"-ERR Syntax error in HELLO option\r\n+OK\r\n", True))
-    expect(f"the other version than {version}", ask(ours, command(b"HELLO", b"%d" % (5 - version)) + command(b"GET", b"a")), b"-NOPROTO unsupported protocol version\r\n$3\r\nabc\r\n+OK\r\n")
+    other = command(b"HELLO", b"%d" % (5 - version)) + command(b"GET", b"a")
+    if version == 3:
+        expect("RESP2 of a service with RESP3", ask(ours, other), b"-NOPROTO unsupported protocol version\r\n$3\r\nabc\r\n+OK\r\n")
+    else:
+        expect("RESP3 of a service with RESP2", hello(ask(ours, other)), hello(ask(theirs, other)))
+        expect("  and what is not there, as RESP2 says it", hello(ask(ours, other + command(b"GET", b"nothing"))), hello(ask(theirs, other + command(b"GET", b"nothing"))).replace(b"_\r\n", b"$-1\r\n"))
+
+
+def cli_of_resp3(ours):
+    done = subprocess.run(["redis-cli", "-3", "-h", "127.0.0.1", "-p", str(ours.port), "--no-raw", "MGET", "a", "nothing"], capture_output=True, timeout=120)
+    expect("redis-cli -3", (done.stdout, done.stderr), (b'1) "abc"\n2) (nil)\n', b""))
 
 
 def third_version(folder, store, theirs):
@@ -94,8 +104,7 @@ def third_version(folder, store, theirs):
         (b"GET", b"a"), (b"GET", b"nothing"), (b"GET", b"k" * 251), (b"MGET", b"nothing", b"a", b"nothing"), (b"EXISTS", b"nothing"), (b"TYPE", b"nothing"), (b"STRLEN", b"nothing"), (b"TTL", b"nothing"),
         (b"CONFIG", b"GET", b"nothing"), (b"COMMAND", b"DOCS", b"nothing"), (b"CLIENT", b"SETNAME", b"x"), (b"PING",), (b"SELECT", b"0")))
     expect("as redis answers with RESP3", hello(ask(ours, sent)), hello(ask(theirs, sent)))
-    done = subprocess.run(["redis-cli", "-3", "-h", "127.0.0.1", "-p", str(ours.port), "--no-raw", "MGET", "a", "nothing"], capture_output=True, timeout=120)
-    expect("redis-cli -3", done.stdout, b'1) "abc"\n2) (nil)\n')
+    cli_of_resp3(ours)
     expect("ends", ours.stop(), 0)
 
 
@@ -175,6 +184,7 @@ def main():
         try:
             same_answers(ours, theirs, held, rng)
             hellos(ours, theirs, 2)
+            cli_of_resp3(ours)
             third_version(folder, store, theirs)
             in_pieces(ours, held, rng)
             own_answers(ours)
