@@ -373,6 +373,9 @@ def repeated(run):
                         (b"a\t1\na\t2\nb\t1\na\t3\n", b"; 2 items left out whose key is there already\n"), (b"a\t1\n", b", seed 0\n")):
         built = store("build", run.folder / "repeated.store", "--from", "-", "--duplicates", "first", input=lines)
         run.true(f"repeated keys: {said}", built.stdout.endswith(said), built.stdout)
+    built = store("build", run.folder / "repeated.store", "--from", "-", input=b"a\t1\r\nb\t2\r\n")
+    run.same("lines of Windows are told of", (built.returncode, built.stderr[:65], read_whole(run.folder / "repeated.store")[1]),
+             (0, b"chainio store: standard input: each line ends with a carriage ret", {b"a": (0, b"1\r"), b"b": (0, b"2\r")}))
 
 
 def wrong(run):
@@ -401,6 +404,8 @@ def wrong(run):
         ("a directory for a database", ("build", none, "--from-sqlite", run.folder, "--table", "t"), 3,
          f"chainio store: {run.folder}: is a directory, not an SQLite database; name a file in it\n"),
         ("a table without a database", ("build", none, "--from", lines, "--table", "t"), 2, "chainio store build: --table and --query go with --from-sqlite\n"),
+        ("a query that writes", ("build", none, "--from-sqlite", run.folder / "p.db", "--query", "DELETE FROM t RETURNING key, value"), 1,
+         f"chainio store: {run.folder / 'p.db'}: --query would write to the database, which is read only; give one that reads: SELECT …\n"),
         *((f"a query with the parameter {name}", ("build", none, "--from-sqlite", run.folder / "p.db", "--query", f"SELECT key, value FROM t WHERE key = {name}"), 1,
            f"chainio store: {run.folder / 'p.db'}: nothing gives the parameter `{name}` of the query a value; write the value there\n") for name in ("?", ":k")),
         ("a name without letters", ("build", "", "--from", lines), 2, "chainio store build: the name of the file to make is empty\n"),

@@ -58,6 +58,7 @@ int build(const StoreGiven& given) {
     print_out("{}: {}, seed {}", diag::escaped(given.options.path), size_of(*built), built->seed);
     if (built->dropped != 0) print_out("; {} left out whose key is there already", counted(built->dropped, "item"));
     print_out("\n");
+    if (const std::string note = (*source)->note(); !note.empty()) say("chainio store: {}\n", diag::escaped(note));
     for (const std::string& lost : built->lost)
         say("chainio store: {}: the store before had what this one could not be given: {}\n",
             diag::escaped(given.options.path), diag::escaped(lost));

@@ -68,6 +68,43 @@ TEST_F(StoreTest, AByteOrderMarkIsOfNoKey) {
                                                        "b=2/0"}));
 }
 
+TEST_F(StoreTest, TextsInUtf16AreNamed) {
+    for (const std::string& text : {std::string("\xff\xfek\0\t\0v\0", 8), std::string("\xfe\xff\0k\0\t\0v", 8)}) {
+        const std::string path = write("a.tsv", text);
+        const auto source = open_tsv(path);
+        ASSERT_TRUE(source);
+        EXPECT_EQ(all(**source),
+                  std::vector<std::string>{
+                      path + ": the text is in UTF-16; give it in UTF-8, as `iconv -f UTF-16 -t UTF-8` makes it"});
+    }
+    for (const std::string key : {"\xff\xfe", "\xfe\xff", "\xff\xfek", "\xfe\xffk"}) {
+        const auto source = open_tsv(write("a.tsv", key + "\tv\n"));
+        EXPECT_EQ(all(**source), std::vector<std::string>{key + "=v/0"});
+    }
+}
+
+TEST_F(StoreTest, LinesThatAllEndAsThoseOfWindowsAreToldOf) {
+    const auto note = [&](const std::string& text) {
+        const auto source = open_tsv(write("a.tsv", text));
+        all(**source);
+        return (*source)->note();
+    };
+    const std::string said = path("a.tsv") +
+                             ": each line ends with a carriage return, as in texts of Windows; it is a part of each "
+                             "value now: where it is not meant to be, leave it out, as by tr -d '\\r'";
+    EXPECT_EQ(note("a\tb\r\nc\td\r\n"), said);
+    EXPECT_EQ(note("a\tb\r\nc\td"), said);
+    EXPECT_EQ(note("a\tb\r\nc\td\n"), "");
+    EXPECT_EQ(note("a\tb\nc\td\r\n"), "");
+    EXPECT_EQ(note("a\tb\\r\n"), "");
+    EXPECT_EQ(note("a\tb"), "");
+    const auto flags = open_tsv(write("a.tsv", "a\tb\t5\r\n"));
+    EXPECT_EQ(all(**flags), std::vector<std::string>{path("a.tsv") +
+                                                     ":1: '5\\x0d' is no number from 0 to 4294967295, which the third "
+                                                     "column holds; a carriage return at the end of a line belongs to "
+                                                     "it: leave it out"});
+}
+
 TEST_F(StoreTest, WhatCannotBePrintedIsEscapedInMessages) {
     const std::string path = write("a.tsv",
                                    "k\tv\t\x1b[31m\xff\nk\ta\\\x07"

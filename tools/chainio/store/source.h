@@ -27,6 +27,8 @@ class Source {
     virtual std::expected<bool, Problem> next(Row& row) = 0;
     // "data.tsv:7"
     virtual std::string place(std::uint64_t number) const = 0;
+    // What was read whole and may be meant otherwise; empty when nothing may.
+    virtual std::string note() const { return {}; }
 };
 
 // Lines KEY, tab, VALUE and perhaps tab, FLAGS; \t \n \r \0 \\ and \xHH stand for what cannot. "-" reads standard

@@ -245,6 +245,8 @@ std::expected<std::unique_ptr<Source>, Problem> open_sqlite(const std::string& p
     const std::unique_ptr<sqlite3_stmt, Close> others(second);
     if (!nothing_follows)
         return failed(fmt::format("--query takes one statement, and `{}` would be left out", shown(rest)), false);
+    if (rows != nullptr && sqlite3_stmt_readonly(rows.get()) == 0)
+        return failed("--query would write to the database, which is read only; give one that reads: SELECT …", false);
     if (sqlite3_bind_parameter_count(rows.get()) != 0) {
         const char* name = sqlite3_bind_parameter_name(rows.get(), 1);
         return failed(fmt::format("nothing gives the parameter `{}` of the query a value; write the value there",

@@ -23,6 +23,14 @@ constexpr std::size_t kMostLine = 4 * (kMaxKey + kMaxValue) + 64;
 constexpr std::size_t kMostBuffer = kMostLine + kRead;
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::size_t kLooked = 4;  // bytes of a text's begin that say how it is coded
+
+// Its mark and a character of ASCII, as PowerShell writes texts. A key of these bytes would be written with escapes.
+bool is_utf16(std::string_view begin) {
+    if (begin.size() < kLooked) return false;
+    const bool little = begin.starts_with("\xff\xfe") && begin[2] != '\0' && begin[3] == '\0';
+    return little || (begin.starts_with("\xfe\xff") && begin[2] == '\0' && begin[3] != '\0');
+}
 
 int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -71,6 +79,14 @@ class Tsv : public Source {
 
     std::string place(std::uint64_t number) const override { return fmt::format("{}:{}", name_, number); }
 
+    std::string note() const override {
+        if (returns_ == 0 || returns_ != number_) return {};
+        return fmt::format(
+            "{}: each line ends with a carriage return, as in texts of Windows; it is a part of each value now: where "
+            "it is not meant to be, leave it out, as by tr -d '\\r'",
+            name_);
+    }
+
     std::expected<bool, Problem> next(Row& row) override {
         std::string_view line;
         const auto there = next_line(line);
@@ -117,6 +133,7 @@ class Tsv : public Source {
                         false, true});
         }
         line = {buffer_.data() + begin_, std::exchange(looked_, 0)};
+        if (returns_ != 0 && !line.ends_with('\r')) returns_++;  // what lacks its end does not say how lines end
         begin_ = end_;
         return true;
     }
@@ -135,8 +152,15 @@ class Tsv : public Source {
                     Problem{fmt::format("{}: cannot be read: {}", name_, std::strerror(errno)), true, true});
             at_end_ = got == 0;
             end_ += static_cast<std::size_t>(got);
-        } while (at_begin_ && !at_end_ && end_ < kByteOrderMark.size());
-        if (std::exchange(at_begin_, false)) leave_out_mark();
+        } while (at_begin_ && !at_end_ && end_ < kLooked);
+        if (!std::exchange(at_begin_, false)) return {};
+        if (is_utf16({buffer_.data(), end_})) {
+            return std::unexpected(Problem{
+                fmt::format("{}: the text is in UTF-16; give it in UTF-8, as `iconv -f UTF-16 -t UTF-8` makes it",
+                            name_),
+                false, true});
+        }
+        leave_out_mark();
         return {};
     }
 
@@ -146,6 +170,7 @@ class Tsv : public Source {
     }
 
     std::string parse(std::string_view line, Row& row) {
+        if (line.ends_with('\r')) returns_++;
         const std::size_t first = line.find('\t');
         if (first == std::string_view::npos) {
             return line.empty() ? "the line is empty; every line is KEY, a tab, VALUE and perhaps a tab and FLAGS"
@@ -161,9 +186,9 @@ class Tsv : public Source {
             const auto read = std::from_chars(flags.data(), flags.data() + flags.size(), row.flags);
             if (flags.empty() || read.ec != std::errc{} || read.ptr != flags.data() + flags.size()) {
                 return fmt::format(
-                    "'{}' is no number from 0 to 4294967295, which the third column holds; write a tab in a value "
-                    "as \\t",
-                    shown(flags));
+                    "'{}' is no number from 0 to 4294967295, which the third column holds; {}", shown(flags),
+                    flags.ends_with('\r') ? "a carriage return at the end of a line belongs to it: leave it out"
+                                          : "write a tab in a value as \\t");
             }
         }
         row.key = key_;
@@ -181,7 +206,7 @@ class Tsv : public Source {
     std::string name_, key_, value_;
     std::vector<char> buffer_;
     std::size_t begin_ = 0, end_ = 0, looked_ = 0;
-    std::uint64_t number_ = 0;
+    std::uint64_t number_ = 0, returns_ = 0;
     bool at_begin_ = true, at_end_ = false;
 };
 
