@@ -51,7 +51,7 @@ def declared(tree):
         elif line.startswith("service "):
             found["service"].add(re.match(r"service (.*?)(?: in class \w+)?$", line)[1])
         elif in_chain and line.startswith("chain "):
-            text, _, hops = re.sub(r"( as \w+)?( in class \w+)?$", "", line.removeprefix("chain ")).partition(" hops ")
+            text, _, hops = re.sub(r"( as \w+)?( in class \w+)?(?=$| ->)", "", line.removeprefix("chain ")).partition(" hops ")
             found["chain"].add((text, hops))
         if in_chain:
             found["outcome"].update(re.findall(r"\bfail (\w+)", line))
