@@ -171,13 +171,13 @@ def requests(folder):
 ELSEWHERE = {
     "kv": "its chains are those of store; where handlers stop and what they reply is compared by tests/unit/service/test_library.cpp",
     "memcached_binary": "as kv",
-    "http_store": "as kv",
     "redis": "as kv",
     "postgresql_leaf": "postgresql_shadow is three of it",
 }
 
 # Programs that no case here takes to their end, and why.
 UNREACHED = {("memcached", "item_of.item"): "its key is what the steps before have put into the state",
+             ("http_store", "item_of.item"): "as that of memcached",
              ("sstable", "get.halve"): "it looks between two places that the steps before have put into the state"}
 
 
@@ -203,6 +203,7 @@ def runs(folder):
     pages, numbers, keys = store_pages(folder)
     yield "store", pages, numbers, keys
     yield "memcached", pages, [*numbers, "base64=0,1"], keys
+    yield "http_store", pages, [*numbers, "escapes=0,1"], [*keys, f"path={b'key7'.hex()},{b'k%65y%37'.hex()},{b'long'.hex()},{b'%6'.hex()}"]
     yield "kafka", kafka_pages(folder), ["base=1000", "offset=1000,1005,1399,1400", "log.file_size=6000,100000", "index.file_size=0,4096,8192"], []
     yield "clickhouse_marks", column_pages(folder), ["granule=0,5,99", "part=0,1", "count=1,3", "column.file_size=31500", "marks.file_size=1600"], []
     reads = [*sqlite_arguments(4096), "r.page_size=4096", "r.usable=4096"]
