@@ -147,16 +147,18 @@ std::uint64_t flags_of_child(long number, const Arguments& in) {
     return flags;
 }
 
-// seccomp(2) also tells what the kernel knows of it.
+// seccomp(2) also tells what the kernel knows of it. The strict mode has neither flags nor a filter: with either the
+// kernel refuses it, which is how libseccomp asks whether there is such a call.
+bool restricts_by_seccomp(const Arguments& in) {
+    const auto operation = static_cast<unsigned>(in.a), flags = static_cast<unsigned>(in.b);
+    if (operation == SECCOMP_SET_MODE_STRICT) return flags == 0 && in.c == 0;
+    return operation == SECCOMP_SET_MODE_FILTER && filters(SECCOMP_MODE_FILTER, static_cast<unsigned long>(in.c));
+}
+
 void before_sandbox(long number, const Arguments& in) {
+    const bool is_prctl = number == SYS_prctl;
     const auto b = static_cast<unsigned long>(in.b), c = static_cast<unsigned long>(in.c);
-    bool sandbox = false;
-    if (number == SYS_prctl) {
-        sandbox = restricts(static_cast<int>(in.a), b, c);
-    } else if (in.a == SECCOMP_SET_MODE_STRICT || in.a == SECCOMP_SET_MODE_FILTER) {
-        sandbox = filters(in.a == SECCOMP_SET_MODE_STRICT ? SECCOMP_MODE_STRICT : SECCOMP_MODE_FILTER, c);
-    }
-    if (sandbox) enters_sandbox();
+    if (is_prctl ? restricts(static_cast<int>(in.a), b, c) : restricts_by_seccomp(in)) enters_sandbox();
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ int main(int n, char** a) {
         case 4: CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, 0L) == -1 && errno == EFAULT); break;
         case 5: CHECK(prctl(PR_SET_SECCOMP, 77, &filter) == -1 && errno == EINVAL); break;
         case 6: CHECK(prctl(PR_GET_SECCOMP) == 0); break;
+        case 12: CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, 0L) == -1 && errno == EINVAL); break;  // as libseccomp asks
+        case 13: CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, &filter) == -1 && errno == EINVAL); break;
         case 11: prctl(59, 0, 0, 0, 0); break;  // no system call is a signal, as before
         case 7: CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0); break;
         case 8: CHECK(syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0L, 0L) == 0); break;
@@ -42,8 +44,8 @@ int main(int n, char** a) {
     syscall(SYS_exit, 0);
 }
 """
-ASKS = (*range(7), 11)  # of the cases
-CASES = 12
+ASKS = (*range(7), 11, 12, 13)  # of the cases
+CASES = 14
 # Lets libc's code alone make system calls, by a filter, or by what turns all others into signals; before the library begins, or while it sees. Then calls everything that the
 # library otherwise makes by itself, and executes a program.
 ONLY_LIBC = r"""
