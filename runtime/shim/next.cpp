@@ -144,7 +144,7 @@ int find_extent(dl_phdr_info* info, std::size_t, void* out) {
 
 Extent extent_of(const void* place) {
     Extent found{reinterpret_cast<std::uint64_t>(place)};
-    dl_iterate_phdr(find_extent, &found);
+    for_each_loaded(find_extent, &found);
     return found;
 }
 
@@ -160,7 +160,7 @@ constinit std::atomic<unsigned> loaded_at_start{0};
 
 void count_loaded() {
     Extent nowhere{0};
-    dl_iterate_phdr(find_extent, &nowhere);
+    for_each_loaded(find_extent, &nowhere);
     loaded_at_start.store(nowhere.before, std::memory_order_relaxed);
 }
 
@@ -183,6 +183,18 @@ void forget_error() {
 }
 
 }  // namespace
+
+// By its version, which a library's own one does not have.
+void for_each_loaded(int (*look)(dl_phdr_info*, std::size_t, void*), void* argument) {
+    static constinit std::atomic<decltype(&dl_iterate_phdr)> libcs{nullptr};
+    auto* each = libcs.load(std::memory_order_relaxed);
+    if (!each && has_loaders()) {
+        each =
+            reinterpret_cast<decltype(&dl_iterate_phdr)>(dlvsym(RTLD_NEXT, "dl_iterate_phdr", CHAINIO_FIRST_VERSION));
+        libcs.store(each, std::memory_order_relaxed);
+    }
+    (each ? each : dl_iterate_phdr)(look, argument);
+}
 
 // A library that came later may bring one along, and go again.
 void* real_dlsym() {

@@ -1,8 +1,10 @@
 // The functions that the program would have reached without us: the next definition of each name, usually libc's.
 #pragma once
+#include <link.h>
 #include <pthread.h>
 
 #include <atomic>
+#include <cstddef>
 
 #include "runtime/shim/names.h"
 
@@ -33,6 +35,10 @@ inline void* next_function(Name name) {
 // Of functions that libraries bring along: `caller`, an address, may lie in one that the program has opened with its
 // libraries for itself, so that nobody else finds them.
 void* next_function_for(Name name, const void* caller);
+
+// dl_iterate_phdr() of libc: a library of the program may have one of its own, which knows only some files (to unwind
+// quickly) or changes their names where these are for the program alone to see (fakechroot).
+void for_each_loaded(int (*look)(dl_phdr_info*, std::size_t, void*), void* argument);
 
 // What the loader calls the file that lies there; empty: the program. Null: none does.
 const char* file_of(const void* place);

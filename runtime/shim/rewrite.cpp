@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "runtime/shim/child.h"
+#include "runtime/shim/next.h"
 #include "runtime/shim/shim.h"
 
 namespace chainio::shim {
@@ -238,7 +239,7 @@ const char* try_rewrite(Region& region, const char* sites_program) {
     if (list.magic != kSitesMagic || list.count > kMaxSites || list.count * sizeof(Site) != rest)
         return "chainio-sites is of another version";
     Program program;
-    dl_iterate_phdr(first_object, &program);
+    for_each_loaded(first_object, &program);
     return take(region, program, list, reinterpret_cast<const Site*>(answer.bytes() + sizeof list));
 }
 

@@ -287,6 +287,24 @@ ssize_t read(int f, void* b, size_t n) {
         checks.true(f"{first.name} before {second.name}: seen", bool(server.of("read")), server.events)
 
 
+def others_loaded_files(checks):
+    """A library that shows whoever asks for the loaded files what it likes, before ours and behind it: that is for the program alone."""
+    here = fill(checks.folder / "loaded")
+    source = checks.folder / "loaded.c"
+    source.write_text("""
+#include <stddef.h>
+#include <stdlib.h>
+int dl_iterate_phdr(int (*look)(void*, size_t, void*), void* to) { abort(); }
+""")
+    shows = checks.folder / "loaded.so"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", shows, source], check=True)
+    for first, second in ((LIBRARY, shows), (shows, LIBRARY)):
+        with Server(checks.folder, classes=["*.idx"]) as server:
+            done = server.run("head", "-c", "11", "a.idx", cwd=here, capture_output=True, extra={"LD_PRELOAD": f"{first}:{second}"})
+        checks.same(f"{first.name} before {second.name}", (done.returncode, done.stdout), (0, b"line 000000"))
+        checks.true(f"{first.name} before {second.name}: seen", bool(server.of("read")), server.events)
+
+
 # Each call that ours makes without libc; those of a library behind ours refuse all with ENXIO.
 STRAIGHT = {"open": '"b.txt", 0', "open64": '"b.txt", 0', "openat": 'AT_FDCWD, "b.txt", 0', "openat64": 'AT_FDCWD, "b.txt", 0', "creat": '"c.txt", 0600', "creat64": '"c.txt", 0600',
             "dup": "0", "fcntl": "0, F_DUPFD, 9", "fcntl64": "0, F_DUPFD, 9", "bind": "s, &no, sizeof no", "listen": "s, 4", "accept": "s, 0, 0", "accept4": "s, 0, 0, 0", "connect": "s, &no, sizeof no",
@@ -387,6 +405,7 @@ def main():
     direct(checks)
     older(checks)
     others(checks)
+    others_loaded_files(checks)
     others_behind(checks)
     early(checks)
     audited(checks)
