@@ -7,6 +7,10 @@ set(CHAINIO_SANITIZE "" CACHE STRING "address,undefined or thread; empty for non
 add_library(chainio_flags INTERFACE)
 target_include_directories(chainio_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(chainio_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+# Valgrind reads the debugging information of what it runs, and up to 3.19 ends the program at what clang makes of DWARF 5: also somebody
+# else's that is linked to a library of ours.
+set(CHAINIO_DEBUGGING -fdebug-default-version=4)
+target_compile_options(chainio_flags INTERFACE ${CHAINIO_DEBUGGING})
 
 if(CHAINIO_SANITIZE)
   add_compile_options(-fsanitize=${CHAINIO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <type_traits>
 
 #include "bpf-templates/chainio_step.h"
@@ -99,14 +98,20 @@ std::uint64_t rounds_of(const Loop& n) {
     return stops_each_round(n.body) ? std::min<std::uint64_t>(rounds, 1) : rounds;
 }
 
-// The dearest of the ways through a body, by where they lead. Nothing: none leads there.
-using Way = std::optional<std::uint64_t>;
+// The dearest of the ways through a body, by where they lead. One that is not there has a cost, too: optimized code
+// looks at it before it asks, which valgrind would report in each program that is linked to the library.
+struct Way {
+    Way() = default;
+    Way(std::uint64_t dearest) : is_there(true), cost(dearest) {}
+    bool is_there = false;
+    std::uint64_t cost = 0;
+};
 struct Ways {
     Way on{}, again{}, out{}, end{};  // to what follows, to the loop's next round, behind the loop, out of the program
 };
 
-Way dearer(Way a, Way b) { return a && b ? std::max(*a, *b) : a ? a : b; }
-Way behind(std::uint64_t first, Way way) { return way ? Way(add(first, *way)) : way; }
+Way dearer(Way a, Way b) { return a.is_there && b.is_there ? Way(std::max(a.cost, b.cost)) : a.is_there ? a : b; }
+Way behind(std::uint64_t first, Way way) { return way.is_there ? Way(add(first, way.cost)) : way; }
 
 Ways dearer(const Ways& a, const Ways& b) {
     return {dearer(a.on, b.on), dearer(a.again, b.again), dearer(a.out, b.out), dearer(a.end, b.end)};
@@ -123,7 +128,7 @@ Ways ways(const Body& body, Emitted emitted);
 // All rounds but the last one lead to a next one.
 Ways ways_of(const Loop& n, Emitted emitted) {
     const Ways body = ways(n.body, emitted);
-    const std::uint64_t rounds = rounds_of(n), round = add(kIteration.base, dearer(body.on, body.again).value_or(0));
+    const std::uint64_t rounds = rounds_of(n), round = add(kIteration.base, dearer(body.on, body.again).cost);
     const std::uint64_t before = add(add(kLoop.base, kIteration.base), mul(rounds == 0 ? 0 : rounds - 1, round));
     Ways found;
     found.on = dearer(add(kLoop.base, mul(rounds, round)), behind(before, body.out));
@@ -148,10 +153,10 @@ Ways ways_of(const N& n, Emitted emitted) {
 Ways ways(const Body& body, Emitted emitted) {
     Ways found{.on = 0};
     for (const Stmt& stmt : body) {
-        if (!found.on) break;
+        if (!found.on.is_there) break;
         const Ways next =
-            behind(*found.on, std::visit([&](const auto& node) { return ways_of(node, emitted); }, stmt.node));
-        found.on.reset();
+            behind(found.on.cost, std::visit([&](const auto& node) { return ways_of(node, emitted); }, stmt.node));
+        found.on = {};
         found = dearer(found, next);
     }
     return found;
@@ -159,7 +164,7 @@ Ways ways(const Body& body, Emitted emitted) {
 
 std::uint64_t bound_of(const Program& program, Emitted emitted) {
     const Ways found = ways(program.body, emitted);
-    return add(kProgram.base, dearer(found.on, found.end).value_or(0));
+    return add(kProgram.base, dearer(found.on, found.end).cost);
 }
 
 std::uint64_t longest_result(const Body& body) {

@@ -99,6 +99,18 @@ def test_inspect(folder):
     expect("inspect: one byte of each", ("header of 1 byte: one\n" in shown, "steps: s; 1 byte of state\n" in shown), (True, True))
 
 
+def test_debugging_information(library):
+    """Of another version valgrind 3.19 ends every program that is linked to the library, whatever it does."""
+    if not shutil.which("readelf"):
+        print("skipped: the version of the library's debugging information: there is no readelf")
+        return
+    units = subprocess.run(["readelf", "-W", "--debug-dump=info", library], capture_output=True, text=True, check=True).stdout
+    expect("versions of debugging information", set(re.findall(r"^ +Version: +(\d+)", units, re.M)) - {"4"}, set())
+    for name in ("chainc", "chainio") if shutil.which("valgrind") else ():
+        said = [subprocess.run([*below, BUILD / "bin" / name, "--version"], capture_output=True, text=True, timeout=runs.LONGEST) for below in ([], ["valgrind", "-q"])]
+        expect(f"{name} below valgrind", *((done.returncode, done.stdout, done.stderr) for done in reversed(said)))
+
+
 def blocks(page):
     """The code blocks of a page, each with its language."""
     return re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
@@ -127,7 +139,13 @@ def test_examples(folder):
         done = tool("sh", "-ec", in_clone + " -std=c11 -Wall -Wextra -Wpedantic -Werror")
         if expect("the C program compiles", (done.returncode, done.stderr), (0, "")):
             done = tool("./app")
-            expect("  and runs", (done.returncode, sorted(done.stdout.splitlines()), done.stderr), (0, ["41: not_found, 0", "42: ok, 4200", "43: not_found, 0"], ""))
+            said = (0, ["41: not_found, 0", "42: ok, 4200", "43: not_found, 0"], "")
+            expect("  and runs", (done.returncode, sorted(done.stdout.splitlines()), done.stderr), said)
+            if shutil.which("valgrind"):
+                done = tool("valgrind", "-q", "--error-exitcode=9", "./app")
+                expect("  and below valgrind", (done.returncode, sorted(done.stdout.splitlines()), done.stderr), said)
+            else:
+                print("skipped: the C program of docs/runtime.md below valgrind, which is not installed")
             (place / "main.idx").unlink()
             done = tool("./app")
             expect("  and says what is wrong", (done.returncode, done.stderr), (1, "file 'main.idx' for class 'pages': No such file or directory\n"))
@@ -161,6 +179,7 @@ def main():
         test_words(chainio, app, tree)
         test_misuse(chainio, app, tree)
         test_inspect(folder)
+        test_debugging_information(library)
         test_examples(folder)
     return runs.ended()
 
