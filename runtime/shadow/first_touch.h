@@ -17,16 +17,17 @@ class FirstTouch {
 
     // How the next file is to begin. What costs more is tried again at one in kAgain.
     How next() {
-        const std::uint64_t windows = of(How::in_windows).ns, single = of(How::singly).ns;
-        if (windows < kMattersNs) return How::in_windows;
-        if (!knows(How::singly)) return How::singly;
-        const bool costs_more = windows > single + kSingleNs;
+        if (of(How::in_windows).ns < kMattersNs) return How::in_windows;
         const bool other = ++chosen_ % kAgain == 0;
-        return costs_more != other ? How::singly : How::in_windows;
+        return (cheaper() == How::singly) != other ? How::singly : How::in_windows;
     }
-    bool knows(How how) const { return costs_[how == How::singly].looks != 0; }
-    // Whether what has come is to be looked at: the first few that came so, and then one in kSeldom.
-    bool wants(How how) { return of(how).looks < kOften || ++of(how).passed % kSeldom == 0; }
+    bool knows(How how) const { return of(how).looks != 0; }
+    // Whether what has come is to be looked at: the first few that came so, then one in kSeldom, and what is tried
+    // again.
+    bool wants(How how) {
+        Cost& cost = of(how);
+        return cost.looks < kOften || how != cheaper() || ++cost.passed % kSeldom == 0;
+    }
     // It took `ns` longer than the second touch.
     void took(How how, std::uint64_t ns) {
         Cost& cost = of(how);
@@ -40,6 +41,13 @@ class FirstTouch {
         unsigned looks = 0, passed = 0;
     };
     Cost& of(How how) { return costs_[how == How::singly]; }
+    const Cost& of(How how) const { return costs_[how == How::singly]; }
+    // As far as is known.
+    How cheaper() const {
+        const std::uint64_t windows = of(How::in_windows).ns;
+        if (windows < kMattersNs) return How::in_windows;
+        return !knows(How::singly) || windows > of(How::singly).ns + kSingleNs ? How::singly : How::in_windows;
+    }
 
     std::array<Cost, 2> costs_{};
     unsigned chosen_ = 0;
