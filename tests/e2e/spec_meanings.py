@@ -154,6 +154,19 @@ chain xxh_of_nothing(f: file data, n: u64) -> u64 { step s(w: block at 0 for 64 
 """
 
 
+# Constants divide towards zero, also negative ones.
+QUOTIENTS = """
+files data = "*.x"
+const HALF = 7 / -2
+chain constants(f: file data, n: u64) -> i64 {
+  step s(w: block at 0 for 8 in f) {
+    if n == 0 { return HALF }
+    return n == 1 ? -7 % 2 : n == 2 ? 7 % -2 : -8 / -3
+  }
+}
+"""
+
+
 def little(width, *numbers):
     return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number in numbers).hex()}}
 
@@ -277,6 +290,7 @@ def main():
         failed = run(folder, "exact", EXACT, bytes(i % 256 for i in range(512)), exact_cases())
         failed += run(folder, "order", ORDER, bytes(64), order_cases()) + called(folder)
         failed += run(folder, "seeds", SEEDS, bytes(range(1, 65)), seeds_cases())
+        failed += run(folder, "quotients", QUOTIENTS, bytes(8), {"constants": {n: {"value": value} for n, value in enumerate((-3, -1, 1, 2))}})
         failed += run(folder, "places", PLACES, places_data(), places_cases())
         sys.exit(1 if failed else 0)
 
