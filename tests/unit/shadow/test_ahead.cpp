@@ -1,6 +1,12 @@
+#include "runtime/shadow/ahead.h"
+
 #include <gtest/gtest.h>
 
-#include "runtime/shadow/ahead.h"
+#include "runtime/shadow/clock.h"
+#include "runtime/shadow/refusals.h"
+#include "runtime/shadow/region.h"
+#include "runtime/shadow/windows.h"
+#include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -20,6 +26,37 @@ TEST(Ahead, WhereTheKernelReadsNothingAheadAFetchOfTwoPagesPresses) {
     EXPECT_FALSE(Ahead::presses(false, 0, 4096));
     EXPECT_TRUE(Ahead::presses(false, 0, 4097));
     EXPECT_TRUE(Ahead::presses(false, 0, 16 * 1024));
+}
+
+// What a file's beginning takes to be touched first is only known to who looks when it has come.
+TEST(Ahead, LooksAtTheBeginningOfAFileThatHasCome) {
+    constexpr std::uint64_t kBytes = 4 << 20;
+    constexpr unsigned kInFlight = 64;
+    const Folder folder;
+    const std::string name = folder.write("a.x", std::string(kBytes, 'x'));
+    const auto spec = compiled("app web { files all = \"" + folder.path() + "/*\" { root \"" + folder.path() +
+                               "\" } }\nchain some on open(all) as r { prefetch r.file at 0 for 4MiB }\n");
+    const SpecPlan plan = *plan_of(spec->module());
+    const auto region = RegionFile::create();
+    ASSERT_TRUE(region) << region.error();
+    Direct direct(region->get(), region->path(), 0);
+    Files files(*spec, 8, 8);
+    Score score(spec->module(), plan, region->get(), false);
+    Ranges ranges({}, 1, score);
+    metrics::Fallbacks fallbacks;
+    Marks marks;
+    const auto walks = Walks::create({spec, files, ranges, score, fallbacks, marks}, kInFlight, 1 << 20);
+    ASSERT_TRUE(walks) << walks.error();
+    Ahead ahead({plan, ranges, score, **walks, direct}, {{4, 1}}, kInFlight);
+    drop_pages(name);
+    const auto file = files.under_root("a.x", 0, now_ns());
+    ASSERT_TRUE(file) << refusal_text(file.error());
+    Disk& disk = (*walks)->disk();
+    if ((*file)->read_ahead < Windows::kLeast * kPageBytes || !(*file)->begins_reads)
+        GTEST_SKIP() << "the kernel's windows hardly grow on this disk";
+    ahead.ask_range(0, **file, 0, kBytes);
+    ASSERT_TRUE(happens([&] { return ahead.advance() && ahead.idle(); }));
+    EXPECT_TRUE(disk.first_touch().knows(FirstTouch::How::in_windows));
 }
 
 }  // namespace

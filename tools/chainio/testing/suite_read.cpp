@@ -189,10 +189,6 @@ Suite read_root(const YAML::Node& root, const std::string& path) {
     return suite;
 }
 
-}  // namespace
-
-namespace {
-
 // The parser's words name no remedy. Before an entry of a list it takes a tab, and complains about what follows.
 std::string not_yaml(std::string_view text, int line, const std::string& said) {
     for (; line > 1; line--) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
