@@ -57,6 +57,7 @@ Score::Score(const ir::Module& module, const SpecPlan& plan, shim::Region& regio
       turns_(plan.chains.size()),
       times_off_(plan.chains.size()),
       too_late_(plan.chains.size()),
+      fetched_at_(plan.chains.size()),
       listens_(plan.chains.size()),
       own_(plan.chains.size()),
       lengths_(plan.chains.size()),
@@ -79,11 +80,11 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
             add(stats(chain).hits);
             add(stats(chain).saved_ns, saving_);
             saving_ = 0;
-            useful(chain, counts);
+            useful(chain, turn);
             return;
         case RangeEnd::late:
             add(stats(chain).late);
-            useful(chain, counts);
+            useful(chain, turn);
             return;
         case RangeEnd::vain:
             add(stats(chain).late);
@@ -92,7 +93,9 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
         case RangeEnd::wasted: add(stats(chain).wasted); [[fallthrough]];
         case RangeEnd::failed:
         case RangeEnd::overdue:
-            if (counts) gate.wasted();
+            if (!counts) return;
+            for (std::uint32_t beside = fetched_at_[chain].wasted(turn); beside > 0; beside--) gate.useful();
+            gate.wasted();
             return;
         case RangeEnd::given_up: add(stats(chain).wasted); return;
         case RangeEnd::redeemed: return;
@@ -100,9 +103,10 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
 }
 
 // What a page has named may be read over many events at which the chain has nothing to add.
-void Score::useful(std::uint32_t chain, bool counts) {
+void Score::useful(std::uint32_t chain, std::uint64_t turn) {
     silence_[chain].useful();
-    if (counts) gates_[chain].useful();
+    fetched_at_[chain].useful(turn);
+    if (turn >= first_turn_[chain]) gates_[chain].useful();
     if (listens(chain) != listens_[chain]) tell_programs();
 }
 
@@ -146,6 +150,7 @@ void Score::fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program) {
     if (by_program) add(stats(chain).own);
     add(stats(chain).fetched_bytes, bytes);
     gates_[chain].fetched(ranges);
+    fetched_at_[chain].fetched(turns_[chain], ranges);
     silence_[chain].useful();
     if (listens(chain) != listens_[chain]) tell_programs();
 }

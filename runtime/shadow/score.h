@@ -12,6 +12,7 @@
 #include "runtime/shadow/plan.h"
 #include "runtime/shadow/ranges.h"
 #include "runtime/shadow/silence.h"
+#include "runtime/shadow/turns.h"
 #include "runtime/shadow/waits.h"
 #include "runtime/shim/protocol.h"
 
@@ -91,7 +92,7 @@ class Score final : public RangeSink {
     shim::ChainStats& stats(std::uint32_t chain) { return region_.stats.chains[chain]; }
     void tell_programs();
     void update_gates(std::uint64_t now_ns, bool only_off);
-    void useful(std::uint32_t chain, bool counts);
+    void useful(std::uint32_t chain, std::uint64_t turn);
     Listens listens(std::uint32_t chain) const;
     bool runs_in_programs(std::uint32_t chain) const;
     bool is_brought(std::uint32_t file_class) const;
@@ -104,6 +105,7 @@ class Score final : public RangeSink {
     bool programs_may_begin_ = false;
     std::vector<policy::Gate> gates_;
     std::vector<std::uint64_t> turns_, times_off_, too_late_;
+    std::vector<Turns> fetched_at_;  // by chain
     std::vector<Silence> silence_;
     std::vector<Listens> listens_;           // what programs were told by
     std::vector<bool> own_;                  // and whether they run the chain themselves

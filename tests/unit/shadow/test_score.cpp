@@ -1,6 +1,8 @@
 // What chains were good for, and what follows from it: a gate for each of them.
 #include "runtime/shadow/score.h"
 
+#include <tuple>
+
 #include "tests/unit/shadow/fixture.h"
 
 namespace chainio::shadow::test {
@@ -63,6 +65,48 @@ TEST_F(ScoreTest, EachChainHasAGateOfItsOwn) {
     EXPECT_EQ(stats(kFirst).dropped, 1u) << "what a gate refuses is counted";
     EXPECT_EQ(stats(kSecond).dropped, 0u);
     EXPECT_EQ(region_->class_posts[kFirst].load(), shim::kPostOpens);
+}
+
+// A leaf of an index names rows before those that are wanted: that nobody reads them is known long after the others
+// were read, of all at once, and of more than a gate looks back to.
+TEST_F(ScoreTest, WhatIsLeftOfAnEventStandsBesideWhatWasReadOfIt) {
+    for (const auto& [chain, read, ends] :
+         {std::tuple(kFirst, 150u, State::on), std::tuple(kSecond, 60u, State::off)}) {
+        asks(chain);
+        const std::uint64_t turn = score_.turns()[chain];
+        for (int i = 0; i < 300; i++) score_.fetched(chain, 4096);
+        end(chain, RangeEnd::hit, read);
+        asks(chain, 20);
+        score_.update_gates(kMs);
+        ASSERT_EQ(state(chain), State::on);
+        for (unsigned i = read; i < 300; i++) score_.on_range(chain, turn, RangeEnd::overdue);
+        EXPECT_NEAR(score_.gate(chain).rate(), read / 300.0, 0.05);
+        score_.update_gates(2 * kMs);
+        EXPECT_EQ(state(chain), ends) << read;
+    }
+}
+
+TEST(Turns, TellAnEventsShare) {
+    Turns turns;
+    EXPECT_EQ(turns.wasted(1), 0u) << "of which nothing is known";
+    turns.fetched(1, 10);
+    EXPECT_EQ(turns.wasted(1), 0u);
+    for (int i = 0; i < 8; i++) turns.useful(1);
+    EXPECT_EQ(turns.wasted(1), 4u) << "8 to 2";
+    EXPECT_EQ(turns.wasted(1), 4u);
+    turns.fetched(2, 4);
+    turns.useful(2);
+    EXPECT_EQ(turns.wasted(2) + turns.wasted(2) + turns.wasted(2), 1u) << "1 to 3";
+    turns.fetched(3, 1000);
+    for (int i = 0; i < 999; i++) turns.useful(3);
+    EXPECT_EQ(turns.wasted(3), Turns::kMost);
+    turns.fetched(1 + Turns::kTurns, 5);
+    turns.useful(1);
+    EXPECT_EQ(turns.wasted(1), 0u) << "it is too long ago";
+    turns.useful(1 + Turns::kTurns);
+    for (int i = 0; i < 3; i++) EXPECT_EQ(turns.wasted(1 + Turns::kTurns), 0u);
+    EXPECT_EQ(turns.wasted(1 + Turns::kTurns), 1u) << "1 to 4";
+    EXPECT_EQ(turns.wasted(0), 0u);
 }
 
 // What was in memory says nothing against the chain: it is there for when it is not.
