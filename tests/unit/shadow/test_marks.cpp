@@ -1,6 +1,8 @@
 // Places of files that chains know again.
 #include "runtime/shadow/marks.h"
 
+#include <set>
+
 #include "compiler/ir/artifact.h"
 #include "compiler/ir/visit.h"
 #include "runtime/shadow/plan.h"
@@ -59,6 +61,30 @@ TEST(Marks, AsFewAsThereIsRoomForAreHardlyForgotten) {
     std::uint64_t kept = 0;
     for (std::uint64_t i = 0; i < kSome; i++) kept += marks.of(1, i * kPage) != 0;
     EXPECT_GT(kept, kSome * 99 / 100);
+}
+
+// A page that is touched for the first time takes microseconds: the marks of a tree's leaves lie together as those do.
+TEST(Marks, OfPlacesInARowLieTogether) {
+    const Marks marks;
+    std::set<std::size_t> pages, sets;
+    for (std::uint64_t i = 0; i < 512; i++) {
+        sets.insert(marks.set_of(1, (1'000 + i) * kPage));
+        pages.insert(marks.set_of(1, (1'000 + i) * kPage) / Marks::kSetsTogether);
+    }
+    EXPECT_LE(pages.size(), 9u);
+    EXPECT_GT(sets.size(), 350u);
+}
+
+// Files of small and of large pages fill the table as well.
+TEST(Marks, OfPagesOfAnySizeAreHardlyForgotten) {
+    for (const std::uint64_t page : {512u, 1024u, 16384u, 65536u}) {
+        Marks marks;
+        constexpr std::uint64_t kSome = Marks::kSets;
+        for (std::uint64_t i = 0; i < kSome; i++) marks.set(1, i * page, i + 1);
+        std::uint64_t kept = 0;
+        for (std::uint64_t i = 0; i < kSome; i++) kept += marks.of(1, i * page) == i + 1;
+        EXPECT_GT(kept, kSome * 98 / 100) << page;
+    }
 }
 
 // A root page names a page, whose mark is a number that a chain finds on page 20; where such a page is read, that much
