@@ -76,6 +76,7 @@ Json chain_json(const ir::Module& module, const ir::Chain& chain) {
         const Json field = h.field == ir::kFileSizeField    ? Json("file size")
                            : h.field == ir::kReadAheadField ? Json("read-ahead")
                            : h.field == ir::kMarkField      ? Json("mark")
+                           : h.field == ir::kLastMarkField  ? Json("last mark")
                                                             : Json(h.field);
         out["header_args"].push_back({{"slot", h.slot}, {"file", h.file}, {"field", field}});
     }

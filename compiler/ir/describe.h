@@ -8,7 +8,7 @@
 
 namespace chainio::ir {
 
-constexpr std::uint32_t kFormatVersion = 13;
+constexpr std::uint32_t kFormatVersion = 14;
 
 // The last value of each enum; the reader refuses greater ones.
 template <class E>

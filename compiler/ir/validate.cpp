@@ -63,7 +63,7 @@ Problem check_params(const Module& module, const Chain& chain) {
         auto file = std::ranges::find_if(
             chain.params, [&](const Param& p) { return p.kind == Param::Kind::file && p.slot == h.file; });
         const bool has_event = chain.mode == ChainMode::on_read || chain.mode == ChainMode::on_open;
-        if (h.field == kFileSizeField || (h.field >= kMarkField && has_event)) continue;
+        if (h.field == kFileSizeField || (h.field >= kLastMarkField && has_event)) continue;
         if (h.field >= module.files[file->file_class].header_fields.size())
             return "a header field that its file does not have";
     }

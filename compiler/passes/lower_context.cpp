@@ -118,7 +118,7 @@ std::uint16_t ChainContext::header_slot(std::uint32_t file, std::uint32_t field)
     std::uint32_t file_class = 0;
     for (const ir::Param& p : out.params)
         if (p.kind == ir::Param::Kind::file && p.slot == file) file_class = p.file_class;
-    const bool of_the_header = field < ir::kMarkField;
+    const bool of_the_header = field < ir::kLastMarkField;
     const std::uint16_t ordinal =
         of_the_header ? module.header_ordinal(file_class, field) : static_cast<std::uint16_t>(field);
     out.header_args.push_back({out.arg_slots, static_cast<std::uint16_t>(file), ordinal});

@@ -54,7 +54,8 @@ const char* Checker::what_event_has() const {
         case ir::ChainMode::on_open: return "it has file and last_read";
         case ir::ChainMode::on_ready:
             return "it has bytes, offset, length, total, record(R), records(R) and text(Rule)";
-        default: return "it has bytes, offset, length, total, mark, file, record(R), records(R) and text(Rule)";
+        default:
+            return "it has bytes, offset, length, total, mark, last_mark, file, record(R), records(R) and text(Rule)";
     }
 }
 
@@ -85,8 +86,9 @@ Value Checker::block_member(const ast::Name& field, Span span, const Binding* ev
         return make(ExprKind::block_tag, {TypeKind::integer}, span);
     const bool is_read = event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_read;
     if (is_read && field.text == "mark") return file_fact(0, ir::kMarkField, span);
+    if (is_read && field.text == "last_mark") return file_fact(0, ir::kLastMarkField, span);
     std::vector<std::string> names{"offset", "length", event ? "bytes" : "tag"};
-    if (is_read) names.emplace_back("mark");
+    if (is_read) names.insert(names.end(), {"mark", "last_mark"});
     if (event) names.insert(names.end(), {"total", "record", "records", "text"});
     if (event && event_has_file()) names.emplace_back("file");
     if (event && env_.chain && env_.chain->out->mode == ir::ChainMode::on_open) names = {"file", "last_read"};

@@ -67,10 +67,10 @@ void Checker::check_files(std::uint32_t index) {
               {{records_[symbol->index].span, "the record is declared here"}});
     }
     // The numbers behind them mean what no field is, such as the file's length.
-    if (header.fields.size() > ir::kMarkField)
+    if (header.fields.size() > ir::kLastMarkField)
         error(program_too_large, info.header->span,
               "the header `" + header.name + "` has " + std::to_string(header.fields.size()) +
-                  " fields; the limit is " + std::to_string(ir::kMarkField),
+                  " fields; the limit is " + std::to_string(ir::kLastMarkField),
               "give several bytes that nothing reads one field: `_: bytes(N)`",
               {{records_[symbol->index].span, "the record is declared here"}});
     const auto named = [&](std::string_view name) {

@@ -45,7 +45,7 @@ enum class ExprKind : std::uint8_t {
     param,         // index into Chain::params; integer or bytes
     header_field,  // field `index2` (data or derived, integer) of the header record of file parameter `index`;
                    // index2 == ir::kFileSizeField: `db.file_size`; kReadAheadField: `r.file.read_ahead`, kMarkField:
-                   // `r.mark`
+                   // `r.mark`, kLastMarkField: `r.last_mark`
     state,         // index into Chain::state; integer or bytes
     block_offset,  // bytes into the file
     block_length,

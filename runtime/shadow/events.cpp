@@ -26,13 +26,15 @@ constexpr std::uint32_t kSilentPages = 32, kShown = 16;
 // many is looked for.
 constexpr std::uint32_t kMissing = 8, kLookedFor = 16;
 
+bool is_of_marks(const ir::HeaderArg& one) { return one.field == ir::kMarkField || one.field == ir::kLastMarkField; }
+
 // Whether a chain goes by more of its file than where it is read and how far the kernel reads ahead there.
 bool goes_by_contents(const ir::Module& module, const SpecPlan& plan, const ChainPlan& chain) {
     const bool on_open = chain.mode == ir::ChainMode::on_open;
     if (!on_open && !chain.blind) return true;
     const auto& taken = module.chains[chain.chain].header_args;
     const auto is_of_file = [](const ir::HeaderArg& one) {
-        return one.field != ir::kReadAheadField && one.field != ir::kMarkField;
+        return one.field != ir::kReadAheadField && !is_of_marks(one);
     };
     return module.files[plan.classes[chain.source]].header_program >= 0 || std::ranges::any_of(taken, is_of_file);
 }
@@ -53,6 +55,7 @@ Events::Events(const Parts& parts, bool explain)
       silent_(parts.plan.chains.size()),
       passed_(parts.plan.chains.size()),
       last_reads_(shim::kRings * parts.plan.classes.size()),
+      last_marked_(shim::kRings),
       opened_for_(parts.plan.classes.size()),
       missing_(parts.spec.module().files.size()),
       unserved_(parts.plan.classes.size()),
@@ -61,8 +64,8 @@ Events::Events(const Parts& parts, bool explain)
     for (std::uint32_t i = 0; i < parts.plan.chains.size(); i++) {
         const ChainPlan& chain = parts.plan.chains[i];
         looks_into_.push_back(goes_by_contents(parts.spec.module(), parts.plan, chain));
-        by_marks_.push_back(std::ranges::any_of(parts.spec.module().chains[chain.chain].header_args,
-                                                [](const auto& one) { return one.field == ir::kMarkField; }));
+        by_marks_.push_back(std::ranges::any_of(parts.spec.module().chains[chain.chain].header_args, is_of_marks));
+        any_by_marks_ = any_by_marks_ || by_marks_.back();
         if (!chain.asks) continue;
         if (chain.mode == ir::ChainMode::on_read) on_read_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_open) {
@@ -202,16 +205,31 @@ void Events::run_read(const Message& message) {
     if (event.length == 0) return;
     if (known != nullptr && (waited || touched.any))
         parts_.score.saw_read_ahead(event.source, from_there && !touched.any, now);
+    Shown shown{.walker = touched.walker, .last_mark = last_mark(message), .is_marked = comes_upon_mark(message)};
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
-        if (wants(chain) && !passes_over(chain, touched) && !(parts_.plan.chains[chain].blind && told))
+        if (wants(chain) && !passes_over(chain, shown) && !(parts_.plan.chains[chain].blind && told))
             to_run_.push_back(chain);
     if (to_run_.empty()) return;
     ShadowFile* file = file_of(event);
     if (file == nullptr) return;
-    std::uint32_t length = 0;
-    if (!bytes_for(*file, event, length)) return left_alone();
-    run_over(message, length, touched.walker, *file);
+    if (!bytes_for(*file, event, shown.length)) return left_alone();
+    run_over(message, shown, *file);
+}
+
+// That of the place with a mark of its own that the thread has read before, where it is in the same file; 0: there is
+// none.
+std::uint64_t Events::last_mark(const Message& message) const {
+    const Marked& last = last_marked_[message.ring];
+    return last.file == file_key(message.event.device, message.event.inode) ? last.mark : 0;
+}
+
+// Whether the place that is read has a mark of its own: the next read's last_mark().
+bool Events::comes_upon_mark(const Message& message) {
+    const std::uint64_t file = file_key(message.event.device, message.event.inode);
+    const std::uint64_t mark = any_by_marks_ ? parts_.marks.own_of(file, message.event.offset) : 0;
+    if (mark != 0) last_marked_[message.ring] = {file, mark};
+    return mark != 0;
 }
 
 // What the chains say that need not see the bytes can be read beside them.
@@ -227,37 +245,37 @@ void Events::on_begun(const Message& message) {
         if (parts_.plan.chains[chain].blind && wants(chain)) to_run_.push_back(chain);
     if (event.length == 0) return;
     ShadowFile* file = to_run_.empty() ? nullptr : file_of(event);
-    if (file != nullptr) run_over(message, 0, kNoRange, *file);
+    if (file != nullptr) run_over(message, {.last_mark = last_mark(message)}, *file);
     look_back({message.ring, event.source}, event);
     unread_.reads(message.ring, event.source);
 }
 
-// Runs the chains of to_run_: `length` bytes of the read are at hand, from its begin. Those that see no byte are shown
-// its end.
-void Events::run_over(const Message& message, std::uint32_t length, std::uint32_t walker, ShadowFile& file) {
+// Runs the chains of to_run_. Those that see no byte are shown the read's end.
+void Events::run_over(const Message& message, const Shown& what, ShadowFile& file) {
     const shim::Event& event = message.event;
     file.pins++;
     for (std::uint32_t chain : to_run_) {
         Runner::Event shown{
-            .offset = event.offset, .length = length, .total = event.length, .file = &file, .arguments = {}};
+            .offset = event.offset, .length = what.length, .total = event.length, .file = &file, .arguments = {}};
         if (!show(chain, event.source, file, shown)) {
             parts_.score.left_alone(chain);
             continue;
         }
-        if (by_marks_[chain]) shown.mark = parts_.marks.of(file.key, event.offset);
+        if (by_marks_[chain]) shown.mark = parts_.marks.of(file.key, event.offset), shown.last_mark = what.last_mark;
         if (parts_.plan.chains[chain].blind) {
             shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
             shown.offset = event.offset + event.length - shown.length;
         }
         const bool asked = run(chain, shown, &file, message.asked == event.length);
-        if (walker == chain) silent_[chain] = asked ? 0 : silent_[chain] + 1;
+        if (what.walker == chain && !what.is_marked) silent_[chain] = asked ? 0 : silent_[chain] + 1;
     }
     file.pins--;
 }
 
-// Reading a page again only to find that a chain has nothing to say of it costs as much as fetching it.
-bool Events::passes_over(std::uint32_t chain, const Ranges::Touched& touched) {
-    if (touched.walker != chain || silent_[chain] < kSilentPages) return false;
+// Reading a page again only to find that a chain has nothing to say of it costs as much as fetching it. Where a page
+// has a mark, something was to be said of it.
+bool Events::passes_over(std::uint32_t chain, const Shown& what) {
+    if (what.walker != chain || (what.is_marked && by_marks_[chain]) || silent_[chain] < kSilentPages) return false;
     return ++silent_[chain] % kShown != 0;
 }
 

@@ -62,6 +62,15 @@ class Events final : public MessageSink {
         bool any = false;       // or may ask for something of another file
         bool by_reads = false;  // since the thread reads as it does
     };
+    struct Shown {
+        std::uint32_t length = 0;         // bytes of the read that are at hand, from its begin
+        std::uint32_t walker = kNoRange;  // the chain whose walk has read them before
+        std::uint64_t last_mark = 0;
+        bool is_marked = false;  // where the read begins
+    };
+    struct Marked {
+        std::uint64_t file = 0, mark = 0;
+    };
     static std::string_view text_of(const Message& message) {
         return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
     }
@@ -82,7 +91,9 @@ class Events final : public MessageSink {
     void run_read(const Message& message);
     void on_begun(const Message& message);
     std::uint32_t& last_read(const Opener& opener);
-    void run_over(const Message& message, std::uint32_t length, std::uint32_t walker, ShadowFile& file);
+    std::uint64_t last_mark(const Message& message) const;
+    bool comes_upon_mark(const Message& message);
+    void run_over(const Message& message, const Shown& what, ShadowFile& file);
     void on_ready(const Message& message);
     void on_ran(const Message& message);
     void on_probe(const Message& message);
@@ -95,7 +106,7 @@ class Events final : public MessageSink {
     bool bytes_for(ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool read_block(const ShadowFile& file, const shim::Event& event, std::uint32_t& length);
     bool run(std::uint32_t chain, const Runner::Event& event, ShadowFile* file, bool is_whole = true);
-    bool passes_over(std::uint32_t chain, const Ranges::Touched& touched);
+    bool passes_over(std::uint32_t chain, const Shown& what);
     void follow(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void follow_named(std::uint32_t chain, const cio_prefetch& prefetch, ShadowFile* file);
     void find_wanted(const std::vector<std::uint32_t>& chains);
@@ -107,11 +118,13 @@ class Events final : public MessageSink {
     bool explain_;
     Runner runner_;
     ByMode on_read_, on_open_, on_ready_, on_probe_;
-    std::vector<bool> by_marks_;             // by chain: it goes by the mark of where is read
+    std::vector<bool> by_marks_;  // by chain: it goes by marks of where is read
+    bool any_by_marks_ = false;
     std::vector<bool> looks_into_;           // by chain: it goes by more of a file than a glance tells
     std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how much the thread's latest read asked for
+    std::vector<Marked> last_marked_;  // by ring: the latest place with a mark of its own that the thread has read
     std::vector<std::set<std::uint32_t>> opened_for_;  // by class: those of which chains on openings fetch into it
     struct Missing {
         std::uint32_t times = 0;  // siblings in a row that were not there

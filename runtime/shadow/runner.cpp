@@ -61,6 +61,8 @@ std::uint32_t Runner::run(std::uint32_t chain_index, const Event& event) {
             to.args[header.slot] = event.file == nullptr ? 0 : programs_read_ahead(spec_.module(), *event.file);
         } else if (header.field == ir::kMarkField) {
             to.args[header.slot] = event.mark;
+        } else if (header.field == ir::kLastMarkField) {
+            to.args[header.slot] = event.last_mark;
         } else {
             if (event.header == nullptr || header.field >= event.header->size()) return CIO_BAD_ARGUMENT;
             to.args[header.slot] = (*event.header)[header.field];

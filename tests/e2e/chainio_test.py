@@ -67,6 +67,7 @@ chain known on read(pages) as r {
   mark r.file via find(r.file, r.mark as u16)
   if r.mark == 9 { mark r.file with 0 } else { mark r.file at 2 via find(r.file, 3) }
   if r.mark == 7 { prefetch r.file at r.mark for 4 }
+  if r.last_mark == 5 { prefetch r.file at r.last_mark for r.mark }
 }
 chain nowhere on read(pages) as r {
   mark r.file at r.mark - 1 with 5
@@ -144,6 +145,7 @@ CASES = [
     ("chain: hinted, args: {page: 3}, expect: {prefetch_count: 1}", "the case gives no value for 'name'"),
     ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 7}, expect: {prefetches: [{mark: 8, at: 12}, {mark_via: find, args: [7], at: 0xffffffffffffffff}, {mark_via: find, args: [3], at: 2}, {at: 7}]}", None),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 1, at: 12}, {mark_via: find, args: [0]}, {mark_via: find, at: 2}]}", None),
+    ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 9, last_mark: 5}, expect: {prefetches: [{}, {}, {mark: 0}, {at: 5, for: 9}]}", None),
     ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 9}, expect: {prefetches: [{}, {}, {mark: 0, at: 0xffffffffffffffff}]}", None),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 2}, {}, {}]}", "{ mark: 1, at: 12 }"),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{}, {mark_via: known}, {}]}", "{ mark_via: find, args: [0], at: "),

@@ -179,6 +179,93 @@ void make_all(ir::PrefetchKind kind, ir::Body& body) {
     }
 }
 
+constexpr const char* kInARow = R"(
+app marked { files data = "*.idx" }
+record Page { next: u32le }
+chain follow on read(data) as r {
+  let page = r.record(Page)
+  if r.offset == 0 { for i in range(1, 8) { mark r.file at i * 4096 with i } }
+  if r.mark != 0 && r.last_mark + 1 == r.mark { prefetch r.file at r.offset + 4096 * 16 for r.last_mark * 4096 }
+}
+)";
+
+class MarksInARow : public testing::Test {
+  protected:
+    void reads(const std::string& path, std::initializer_list<std::uint64_t> pages, unsigned thread = 0) {
+        for (const std::uint64_t page : pages) ASSERT_TRUE(poster(thread).read(0, path, page * kPage, kPage));
+        ASSERT_TRUE(happens([&] { return poster(thread).taken(); }));
+    }
+    Poster& poster(unsigned thread) { return thread == 0 ? first_ : second_; }
+    std::uint64_t bytes() {
+        running_.stop();
+        const shim::ChainStats& chain = running_.chain();
+        EXPECT_EQ(chain.failed, 0u);
+        return chain.fetched_bytes / kPage + chain.cached;
+    }
+
+    const Folder folder_;
+    const std::string path_ = folder_.write("a.idx", std::string(std::size_t{32} * kPage, 0));
+    Running running_{server_of(kInARow)};
+    Poster first_{running_.region(), 0}, second_{running_.region(), 1};
+};
+
+// Of 1, 3, 20 and 4 only 4 comes after the one before it: 20 has no mark, and so is none that was read before.
+TEST_F(MarksInARow, TellWhatWasReadBefore) {
+    drop_pages(path_);
+    ASSERT_TRUE(first_.opened(0, path_));
+    reads(path_, {0, 1, 3, 20, 4});
+    EXPECT_EQ(bytes(), 3u);
+}
+
+TEST_F(MarksInARow, AreThoseOfTheThread) {
+    drop_pages(path_);
+    ASSERT_TRUE(first_.opened(0, path_));
+    reads(path_, {0, 1});
+    reads(path_, {2}, 1);
+    EXPECT_EQ(bytes(), 0u);
+}
+
+TEST_F(MarksInARow, AreThoseOfTheFile) {
+    const std::string other = folder_.write("b.idx", std::string(std::size_t{32} * kPage, 0));
+    ASSERT_TRUE(first_.opened(0, path_));
+    ASSERT_TRUE(first_.opened(0, other));
+    reads(path_, {0});
+    reads(other, {0});
+    reads(path_, {1});
+    reads(other, {2});
+    EXPECT_EQ(bytes(), 0u);
+}
+
+// Of what its own walks have read a chain mostly has nothing more to say, and few of those pages are shown to it.
+TEST(Marks, AreShownToTheChainWhereItsWalksHaveBeenToo) {
+    constexpr std::uint64_t kFirst = 32, kWalks = 60;
+    const Folder folder;
+    const std::string path = folder.write("a.idx", std::string(std::size_t{128} * kPage, 0));
+    Running running(server_of(R"(
+app marked { files data = "*.idx" }
+record Number { value: u64le }
+chain number(db: file data, at_page: u64) -> u64 { step s(n: Number at at_page * 4096 for 8) { return n.value } }
+chain follow on read(data) as r {
+  let page = r.record(Number)
+  if r.offset == 0 {
+    mark r.file at 91 * 4096 with 3
+    for i in range(0, 60) { prefetch via number(r.file, 32 + i) }
+  }
+  if r.mark == 3 && page.value == 0 { prefetch r.file at 4096 for 4096 }
+}
+)"));
+    Poster poster(running.region(), 0);
+    drop_pages(path);
+    ASSERT_TRUE(poster.opened(0, path));
+    ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    ASSERT_TRUE(happens([&] { return running.chain().fetches == kWalks; }));
+    for (std::uint64_t i = 0; i < kWalks; i++) ASSERT_TRUE(poster.read(0, path, (kFirst + i) * kPage, kPage));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    running.stop();
+    EXPECT_LT(running.chain().events, kWalks);
+    EXPECT_EQ(running.chain().fetches + running.chain().cached, kWalks + 1);
+}
+
 // What a page of a file has a chain do: `does`, with page `child`.
 enum Does : std::uint8_t { kNothing, kSets, kAsks, kAsksInVain, kFetches, kFetchesOther, kWalks, kAsksTwice };
 

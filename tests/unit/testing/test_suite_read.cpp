@@ -50,7 +50,7 @@ cases:
     args: { key: -2, word: "12", name: abc, size: 4KiB, data: [{ hex: "01" }, xy] }
     expect: { value: -1, integers: [1, 2], reads: [{ file: tree, at: 5 }], most_reads: 4 }
   - chain: ahead
-    event: { file: tree, at: 512, for: 512, total: 1048576, mark: 9 }
+    event: { file: tree, at: 512, for: 512, total: 1048576, mark: 9, last_mark: 4 }
     expect: { prefetches: [{ via: lookup, args: [7] }, { path: /a }, { same: true, for: 3 }, { mark: 8, at: 1 }, { mark_via: owner }] }
 )");
     ASSERT_TRUE(suite) << suite.error().message;
@@ -76,6 +76,7 @@ cases:
     EXPECT_EQ(suite->cases[1].event->length, 512u);
     EXPECT_EQ(suite->cases[1].event->total, 1048576u);
     EXPECT_EQ(suite->cases[1].event->mark, 9u);
+    EXPECT_EQ(suite->cases[1].event->last_mark, 4u);
     ASSERT_EQ(suite->cases[1].expected.prefetches->size(), 5u);
     EXPECT_EQ(suite->cases[1].expected.prefetches->at(3).mark, 8u);
     EXPECT_EQ(suite->cases[1].expected.prefetches->at(4).mark_via, "owner");

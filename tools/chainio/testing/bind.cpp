@@ -112,7 +112,7 @@ std::expected<BoundEvent, std::string> bind_event(const ir::Chain& chain, const 
                         "first",
                         shim::kMaxPeek, event.bytes.size()));
     if (event.file.empty())
-        return BoundEvent{event.bytes, event.at, event.total.value_or(event.bytes.size()), event.mark};
+        return BoundEvent{event.bytes, event.at, event.total.value_or(event.bytes.size()), event.mark, event.last_mark};
     auto bytes = workspace.file(event.file);
     if (!bytes) return Problem(bytes.error());
     const Bytes& all = **bytes;
@@ -120,8 +120,12 @@ std::expected<BoundEvent, std::string> bind_event(const ir::Chain& chain, const 
     const std::uint64_t length = std::min<std::uint64_t>(event.length.value_or(CIO_MAX_BLOCK), all.size() - at);
     if (length > CIO_MAX_BLOCK) return Problem(fmt::format("an event holds at most 64 KiB, not {} bytes", length));
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
-    return BoundEvent{Bytes(begin, begin + static_cast<std::ptrdiff_t>(length)), event.at, event.total.value_or(length),
-                      event.mark, *bytes};
+    return BoundEvent{Bytes(begin, begin + static_cast<std::ptrdiff_t>(length)),
+                      event.at,
+                      event.total.value_or(length),
+                      event.mark,
+                      event.last_mark,
+                      *bytes};
 }
 
 }  // namespace chainio::testing

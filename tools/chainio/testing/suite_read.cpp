@@ -114,7 +114,7 @@ Expected read_expected(const YAML::Node& node) {
 }
 
 Event read_event(const YAML::Node& node) {
-    check_keys(node, {"file", "bytes", "at", "for", "total", "mark"}, "an event");
+    check_keys(node, {"file", "bytes", "at", "for", "total", "mark", "last_mark"}, "an event");
     if (!node["file"] == !node["bytes"])
         wrong(node, "an event has either the `file` that was read or the `bytes` that arrived");
     Event event;
@@ -124,6 +124,7 @@ Event read_event(const YAML::Node& node) {
     if (node["for"]) event.length = read_integer(node["for"], "for");
     if (node["total"]) event.total = read_integer(node["total"], "total");
     if (node["mark"]) event.mark = read_integer(node["mark"], "mark");
+    if (node["last_mark"]) event.last_mark = read_integer(node["last_mark"], "last_mark");
     return event;
 }
 

@@ -281,6 +281,7 @@ std::uint32_t bind_event_facts(const ir::Artifact& artifact, Steps& steps, const
     for (const auto& arg : chain.header_args) {
         auto& to = memory.io().args[arg.slot];
         if (arg.field == ir::kMarkField) to = event.mark;
+        if (arg.field == ir::kLastMarkField) to = event.last_mark;
         if (arg.field == ir::kFileSizeField && event.file != nullptr) to = event.file->size();
         if (arg.field < header.size()) to = header[arg.field];
     }

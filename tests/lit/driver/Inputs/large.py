@@ -31,7 +31,7 @@ elif kind == "derived":
     HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n  a: u8\n{fields}}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
     lines += ["return f.x8191"]
 elif kind == "fields":  # the last one has the number that stands for the mark of a place
-    HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n{"  _: u8" * 65533}\n  x: u8\n}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
+    HEAD = f'app t {{ files p = "*" {{ header H }} }}\nrecord H {{\n{"  _: u8" * 65532}\n  x: u8\n}}\nchain c(f: file p) -> u64 {{\n  step s(b: block at 0 for 8) {{\n'
     lines += ["return f.x"]
 elif kind == "classes":
     print("".join(f'files f{i} = "*.{i}"\n' for i in range(65537)) + "chain c(f: file f65536) -> u64 { step s(b: block at 0 for 8) { return 0 } }")
