@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The chains that std/sqlite_shadow.chain goes on with: they read the pages on the way to a row that std/sqlite.chain reads."""
+import json
 import os
 import sqlite3
 import subprocess
@@ -67,15 +68,57 @@ def make_small(path, page_size):
 
 
 def events(run, path, cases):
-    """What follow_index asks for at reads of (what, offset, length, the place's mark)."""
+    """What follow_index asks for at reads of (what, offset, length, the place's mark, how much or what; and the mark of the place read before)."""
     text = f"spec: {run.artifact}\nfiles: {{ db: {path} }}\ncases:\n"
-    for what, at, length, mark, count in cases:
-        text += (f"  - {{ name: {what}, chain: follow_index, event: {{ file: db, at: {at}, for: {length}, mark: {mark} }},"
-                 f" expect: {{ prefetch_count: {count} }} }}\n")
+    for what, at, length, mark, wanted, *before in cases:
+        expected = f"prefetch_count: {wanted}" if isinstance(wanted, int) else f"prefetches: {json.dumps(wanted)}"
+        text += (f"  - {{ name: {what}, chain: follow_index, event: {{ file: db, at: {at}, for: {length}, mark: {mark}, last_mark: {before[0] if before else 0} }},"
+                 f" expect: {{ {expected} }} }}\n")
     suite = run.folder / "events.test.yaml"
     suite.write_text(text)
     done = subprocess.run([BUILD / "bin" / "chainio", "test", suite], capture_output=True, text=True)
     run.true(f"events of {path.name}", done.returncode == 0 and f"{len(cases)} passed" in done.stdout, done.stdout + done.stderr)
+
+
+def entries_of(page):
+    """The rowids that a leaf of an index of ours names, in its order: each is the last column, of one to four bytes."""
+    for cell in (int.from_bytes(page[at:at + 2], "big") for at in range(8, 8 + 2 * int.from_bytes(page[3:5], "big"), 2)):
+        size, header, last = page[cell], page[cell + 1], page[cell + page[cell + 1]]
+        width = {8: 0, 9: 0, 5: 6, 6: 8}.get(last, last)
+        end = cell + 1 + size
+        yield last - 8 if last in (8, 9) else int.from_bytes(page[end - width:end], "big", signed=True)
+
+
+def follow_scan(run, path, roots):
+    """An index's page above its leaves says which leaf follows which; at a leaf behind the one read before it, the next one's rows are wanted, too."""
+    data, size = path.read_bytes(), 512
+    table, at = roots["rows0"], (roots["by_number0"] - 1) * size
+    while data[(int.from_bytes(data[at + 8:at + 12], "big") - 1) * size] == 2:  # a page above others
+        at = (int.from_bytes(data[at + 8:at + 12], "big") - 1) * size
+    page = data[at:at + size]
+    cells = [int.from_bytes(page[12 + 2 * i:14 + 2 * i], "big") for i in range(int.from_bytes(page[3:5], "big"))]
+    leaves = [int.from_bytes(page[cell:cell + 4], "big") for cell in cells] + [int.from_bytes(page[8:12], "big")]
+    marks = [table | following << 32 for following in leaves[1:]] + [table]
+    events(run, path, [("leaves and what follows each", at, size, table, [{"mark": mark, "at": (leaf - 1) * size} for leaf, mark in zip(leaves, marks)])])
+    own, ahead = ([{"via": "reach_entry", "args": [leaf, i, table]} for i in range(int.from_bytes(data[(leaf - 1) * size + 3:(leaf - 1) * size + 5], "big"))]
+                  for leaf in leaves[1:3])
+    place = (leaves[1] - 1) * size, size
+    run.true("pages of several entries", len(own) > 10 and len(ahead) > 10, f"{len(own)}, {len(ahead)}")
+    expected_ahead = [{"via": "reach_entry", "args": [leaves[2], i, table]} for i in range(len(own))]
+    events(run, path, [("a leaf behind the one before it", *place, marks[1], own + expected_ahead, marks[0]),
+                       ("a leaf behind another one", *place, marks[1], own, marks[2]), ("the first leaf", *place, marks[1], own),
+                       ("a leaf with none behind it", (leaves[-1] - 1) * size, size, marks[-1], len(list(entries_of(data[(leaves[-1] - 1) * size:leaves[-1] * size]))), marks[-2])])
+    files, leaf = {"db": path}, leaves[1]
+    rowids = list(entries_of(data[(leaf - 1) * size:leaf * size]))
+    asked = [{"leaf": leaf, "entry": i, "root": table} for i in range(len(rowids))]
+    looked_up = run.call("sqlite.lookup", files, {"root": table}, [{"rowid": rowid} for rowid in rowids])
+    for rowid, reach, lookup in zip(rowids, run.call("reach_entry", files, {}, asked), looked_up):
+        run.same(f"reach {rowid} by its entry", (reach.outcome, reach.value, reach.hops), ("ok", 1, lookup.hops + 1))
+        run.same("  which is a row", lookup.outcome, "ok")
+    wrong = [({"leaf": leaf, "entry": len(rowids), "root": table}, "not_found"), ({"leaf": table, "entry": 0, "root": table}, "not_found"),
+             ({"leaf": leaf, "entry": 0, "root": roots["by_number0"]}, "malformed")]
+    for (arguments, outcome), answer in zip(wrong, run.call("reach_entry", files, {}, [arguments for arguments, _ in wrong])):
+        run.same(f"reach_entry of {arguments}", answer.outcome, outcome)
 
 
 def main():
@@ -95,6 +138,7 @@ def main():
     run.same("the only table with indexes", (only.outcome, only.value), ("ok", roots["rows0"]))
     [only] = run.call("only_table", {"db": two}, {}, [{}])
     run.same("two tables with indexes", only.outcome, "several_tables")
+    follow_scan(run, path, roots)
     owners(run, two, roots_of_two, {"by_number0": "rows0", "by_number1": "rows1"})
     wide = run.folder / "wide.db"
     with sqlite3.connect(wide, isolation_level=None) as db:
