@@ -30,7 +30,7 @@ void mark_given(checked::Expr& sequence) {
 
 }  // namespace
 
-// One parameter: a file stands for itself; any other argument is evaluated once, before the body.
+// One parameter: a file or an event stands for itself; any other argument is evaluated once, before the body.
 bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding& out, Lets& lets) {
     out.name = param.text;
     out.span = param.span;
@@ -47,6 +47,11 @@ bool Checker::bind_argument(const ast::Name& param, const ast::Arg& arg, Binding
             b->used = true;
             out.kind = Binding::Kind::file;
             out.index = b->kind == Binding::Kind::file ? b->index : 0;
+            return true;
+        }
+        if (b && b->kind == Binding::Kind::event) {
+            b->used = true;
+            out.kind = Binding::Kind::event;
             return true;
         }
     }

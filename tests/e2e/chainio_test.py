@@ -76,6 +76,9 @@ chain nowhere on read(pages) as r {
   mark r.file at r.offset - 2 with 7
   if r.mark == 9 { prefetch r.file at r.mark for 4 }
 }
+fn behind(e) = e.offset + e.length + e.mark + twice(e)
+fn twice(e) { let first = e[0]  first + e.record(Pair).key + e.file.file_size }
+chain passed on read(pages) as r { prefetch r.file at behind(r) for 4 }
 record Sized { file_size: u32le  first: u32le }
 files sized = "*.s" { header Sized }
 chain first(db: file sized) -> u32 {
@@ -149,6 +152,7 @@ CASES = [
     ("chain: known, event: {file: pairs, at: 0, for: 12, mark: 9}, expect: {prefetches: [{}, {}, {mark: 0, at: 0xffffffffffffffff}]}", None),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 2}, {}, {}]}", "{ mark: 1, at: 12 }"),
     ("chain: known, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{}, {mark_via: known}, {}]}", "{ mark_via: find, args: [0], at: "),
+    ("chain: passed, event: {file: pairs, at: 6, for: 6, mark: 100}, expect: {prefetches: [{at: 140, for: 4}]}", None),
     ("chain: nowhere, event: {file: pairs, at: 0, for: 12}, expect: {prefetches: [{mark: 7, at: 0xfffffffffffffffe}]}", None),
     ("chain: nowhere, event: {file: pairs, at: 0, for: 12, mark: 1}, expect: {prefetches: [{mark: 5, at: 0}, {mark_via: find, args: [3], at: 0}, {mark: 7}]}", None),
     ("chain: of_it, event: {file: whole, at: 8, for: 8}, expect: {prefetches: [{same: true, at: 7, for: 16}]}", None),
