@@ -19,8 +19,7 @@ namespace {
 
 constexpr std::uint64_t kBetweenSearches = 50'000'000;  // ns, of files whose opening was not seen
 constexpr std::uint32_t kMostGrants = 65536;            // processes
-// Where a chain's walks end it seldom has more to ask for: after so many such pages in a row one in so many is shown
-// to it.
+// Where walks end chains seldom have more to ask for: after so many such pages in a row one in so many is shown to one.
 constexpr std::uint32_t kSilentPages = 32, kShown = 16;
 // Siblings of a class that were named so often in a row and were not there are most likely not there at all: one in so
 // many is looked for.
@@ -217,19 +216,21 @@ void Events::run_read(const Message& message) {
     run_over(message, shown, *file);
 }
 
-// That of the place with a mark of its own that the thread has read before, where it is in the same file; 0: there is
-// none.
+// That of the place with a mark of its own that the thread has read before, where it is in the same file, as it is now;
+// 0: there is none.
 std::uint64_t Events::last_mark(const Message& message) const {
-    const Marked& last = last_marked_[message.ring];
-    return last.file == file_key(message.event.device, message.event.inode) ? last.mark : 0;
+    const Place& last = last_marked_[message.ring];
+    const std::uint64_t file = file_key(message.event.device, message.event.inode);
+    return last.file == file ? parts_.marks.own_of(file, last.offset) : 0;
 }
 
 // Whether the place that is read has a mark of its own: the next read's last_mark().
 bool Events::comes_upon_mark(const Message& message) {
-    const std::uint64_t file = file_key(message.event.device, message.event.inode);
-    const std::uint64_t mark = any_by_marks_ ? parts_.marks.own_of(file, message.event.offset) : 0;
-    if (mark != 0) last_marked_[message.ring] = {file, mark};
-    return mark != 0;
+    if (!any_by_marks_) return false;
+    const Place place{file_key(message.event.device, message.event.inode), message.event.offset};
+    const bool is_marked = parts_.marks.own_of(place.file, place.offset) != 0;
+    if (is_marked) last_marked_[message.ring] = place;
+    return is_marked;
 }
 
 // What the chains say that need not see the bytes can be read beside them.
@@ -267,7 +268,7 @@ void Events::run_over(const Message& message, const Shown& what, ShadowFile& fil
             shown.offset = event.offset + event.length - shown.length;
         }
         const bool asked = run(chain, shown, &file, message.asked == event.length);
-        if (what.walker == chain && !what.is_marked) silent_[chain] = asked ? 0 : silent_[chain] + 1;
+        if (what.walker != kNoRange && !what.is_marked) silent_[chain] = asked ? 0 : silent_[chain] + 1;
     }
     file.pins--;
 }
@@ -275,7 +276,7 @@ void Events::run_over(const Message& message, const Shown& what, ShadowFile& fil
 // Reading a page again only to find that a chain has nothing to say of it costs as much as fetching it. Where a page
 // has a mark, something was to be said of it.
 bool Events::passes_over(std::uint32_t chain, const Shown& what) {
-    if (what.walker != chain || (what.is_marked && by_marks_[chain]) || silent_[chain] < kSilentPages) return false;
+    if (what.walker == kNoRange || (what.is_marked && by_marks_[chain]) || silent_[chain] < kSilentPages) return false;
     return ++silent_[chain] % kShown != 0;
 }
 

@@ -68,8 +68,8 @@ class Events final : public MessageSink {
         std::uint64_t last_mark = 0;
         bool is_marked = false;  // where the read begins
     };
-    struct Marked {
-        std::uint64_t file = 0, mark = 0;
+    struct Place {
+        std::uint64_t file = 0, offset = 0;
     };
     static std::string_view text_of(const Message& message) {
         return {reinterpret_cast<const char*>(message.payload.data()), message.payload.size()};
@@ -121,10 +121,10 @@ class Events final : public MessageSink {
     std::vector<bool> by_marks_;  // by chain: it goes by marks of where is read
     bool any_by_marks_ = false;
     std::vector<bool> looks_into_;           // by chain: it goes by more of a file than a glance tells
-    std::vector<std::uint32_t> silent_;      // by chain: pages of its own walks in a row at which it asked for nothing
+    std::vector<std::uint32_t> silent_;      // by chain: pages of walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how much the thread's latest read asked for
-    std::vector<Marked> last_marked_;  // by ring: the latest place with a mark of its own that the thread has read
+    std::vector<Place> last_marked_;  // by ring: the latest place with a mark of its own that the thread has read
     std::vector<std::set<std::uint32_t>> opened_for_;  // by class: those of which chains on openings fetch into it
     struct Missing {
         std::uint32_t times = 0;  // siblings in a row that were not there

@@ -209,6 +209,28 @@ class MarksInARow : public testing::Test {
     Poster first_{running_.region(), 0}, second_{running_.region(), 1};
 };
 
+// As it is at the read behind it, not as it was at its own.
+TEST(Marks, OfWhatWasReadBeforeAreThoseThatItsChainHasLeftThere) {
+    const Folder folder;
+    const std::string path = folder.write("a.idx", std::string(std::size_t{32} * kPage, 0));
+    Running running(server_of(R"(
+app marked { files data = "*.idx" }
+record Page { next: u32le }
+chain follow on read(data) as r {
+  let page = r.record(Page)
+  if r.offset == 0 { for i in range(1, 8) { mark r.file at i * 4096 with i } }
+  if r.last_mark + 1 == r.mark { mark r.file at r.offset with r.mark + 100 }
+  if r.last_mark > 100 && page.next == 0 { prefetch r.file at 65536 for 4096 }
+}
+)"));
+    Poster poster(running.region(), 0);
+    ASSERT_TRUE(poster.opened(0, path));
+    for (const std::uint64_t page : {0, 1, 2, 3}) ASSERT_TRUE(poster.read(0, path, page * kPage, kPage));
+    ASSERT_TRUE(happens([&] { return poster.taken(); }));
+    running.stop();
+    EXPECT_EQ(running.chain().fetches + running.chain().cached, 1u);
+}
+
 // Of 1, 3, 20 and 4 only 4 comes after the one before it: 20 has no mark, and so is none that was read before.
 TEST_F(MarksInARow, TellWhatWasReadBefore) {
     drop_pages(path_);
@@ -236,8 +258,8 @@ TEST_F(MarksInARow, AreThoseOfTheFile) {
     EXPECT_EQ(bytes(), 0u);
 }
 
-// Of what its own walks have read a chain mostly has nothing more to say, and few of those pages are shown to it.
-TEST(Marks, AreShownToTheChainWhereItsWalksHaveBeenToo) {
+// Of what walks have read chains mostly have nothing more to say, and few of those pages are shown to them.
+TEST(Marks, AreShownToTheChainWhereWalksHaveBeenToo) {
     constexpr std::uint64_t kFirst = 32, kWalks = 60;
     const Folder folder;
     const std::string path = folder.write("a.idx", std::string(std::size_t{128} * kPage, 0));
@@ -253,6 +275,7 @@ chain follow on read(data) as r {
   }
   if r.mark == 3 && page.value == 0 { prefetch r.file at 4096 for 4096 }
 }
+chain sees_all on read(data) as r { if r.record(Number).value == 7 { prefetch r.file at 8192 for 4096 } }
 )"));
     Poster poster(running.region(), 0);
     drop_pages(path);
@@ -263,6 +286,7 @@ chain follow on read(data) as r {
     ASSERT_TRUE(happens([&] { return poster.taken(); }));
     running.stop();
     EXPECT_LT(running.chain().events, kWalks);
+    EXPECT_LT(running.chain(1).events, kWalks);
     EXPECT_EQ(running.chain().fetches + running.chain().cached, kWalks + 1);
 }
 
