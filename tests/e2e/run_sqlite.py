@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 
@@ -41,6 +42,19 @@ def cold(folder, db, options, query, of=None, enough=lambda figures: True):
         if of is None or enough(chain(summary, of)):
             break
     return summary
+
+
+def grow_beside_others(path):
+    """Four tables of some 2,000 pages each, no two of which lie beside each other."""
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("PRAGMA page_size=4096")
+        db.execute("BEGIN")
+        for table in range(4):
+            db.execute(f"CREATE TABLE rows{table}(id INTEGER PRIMARY KEY, text)")
+        for n in range(24_000):
+            db.execute(f"INSERT INTO rows{n % 4}(text) VALUES(?)", ("x" * (1200 + n % 80),))
+        db.execute("COMMIT")
+    db.close()
 
 
 def commands_below(page, heading):
@@ -113,6 +127,11 @@ def main():
         print("full scan")
         summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", "SCANS=1"], SCAN, "scan_table", lambda c: c["hits"] > 100)
         expect("  leaves were read ahead and hit", chain(summary, "scan_table"), lambda c: c["hits"] > 100)
+        print("full scan of a table that has grown beside others, as it is found out")
+        beside_others = folder.path / "beside.db"
+        grow_beside_others(beside_others)
+        summary = cold(folder, beside_others, ["--spec", "std/sqlite.chain"], "SELECT count(*), sum(length(text)), sum(id) FROM rows1", "scan_table", lambda c: c["hits"] > 300)
+        expect("  leaves were read ahead and hit", chain(summary, "scan_table"), lambda c: c["hits"] > 300 and c["failed"] == 0)
         print("join by rowid")
         summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", f"JOIN_ROOT={roots['customers']}", "--param", "JOIN_COLUMN=1", "--param", "JOIN_WIDTH=4"], JOIN, "join_rowids", lambda c: c["walks"] > 100 and c["hits"] > 0)
         expect("  rows of the other table were read ahead", chain(summary, "join_rowids"), lambda c: c["walks"] > 100 and c["hits"] > 0)

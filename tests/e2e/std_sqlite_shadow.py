@@ -67,12 +67,12 @@ def make_small(path, page_size):
     return roots
 
 
-def events(run, path, cases):
-    """What follow_index asks for at reads of (what, offset, length, the place's mark, how much or what; and the mark of the place read before)."""
+def events(run, path, cases, chain="follow_index"):
+    """What the chain asks for at reads of (what, offset, length, the place's mark, how much or what; and the mark of the place read before)."""
     text = f"spec: {run.artifact}\nfiles: {{ db: {path} }}\ncases:\n"
     for what, at, length, mark, wanted, *before in cases:
         expected = f"prefetch_count: {wanted}" if isinstance(wanted, int) else f"prefetches: {json.dumps(wanted)}"
-        text += (f"  - {{ name: {what}, chain: follow_index, event: {{ file: db, at: {at}, for: {length}, mark: {mark}, last_mark: {before[0] if before else 0} }},"
+        text += (f"  - {{ name: {what}, chain: {chain}, event: {{ file: db, at: {at}, for: {length}, mark: {mark}, last_mark: {before[0] if before else 0} }},"
                  f" expect: {{ {expected} }} }}\n")
     suite = run.folder / "events.test.yaml"
     suite.write_text(text)
@@ -89,15 +89,19 @@ def entries_of(page):
         yield last - 8 if last in (8, 9) else int.from_bytes(page[end - width:end], "big", signed=True)
 
 
+def children_of(page):
+    """Of a page above others."""
+    cells = [int.from_bytes(page[12 + 2 * i:14 + 2 * i], "big") for i in range(int.from_bytes(page[3:5], "big"))]
+    return [int.from_bytes(page[cell:cell + 4], "big") for cell in cells] + [int.from_bytes(page[8:12], "big")]
+
+
 def follow_scan(run, path, roots):
     """An index's page above its leaves says which leaf follows which; at a leaf behind the one read before it, the next one's rows are wanted, too."""
     data, size = path.read_bytes(), 512
     table, at = roots["rows0"], (roots["by_number0"] - 1) * size
     while data[(int.from_bytes(data[at + 8:at + 12], "big") - 1) * size] == 2:  # a page above others
         at = (int.from_bytes(data[at + 8:at + 12], "big") - 1) * size
-    page = data[at:at + size]
-    cells = [int.from_bytes(page[12 + 2 * i:14 + 2 * i], "big") for i in range(int.from_bytes(page[3:5], "big"))]
-    leaves = [int.from_bytes(page[cell:cell + 4], "big") for cell in cells] + [int.from_bytes(page[8:12], "big")]
+    leaves = children_of(data[at:at + size])
     marks = [table | following << 32 for following in leaves[1:]] + [table]
     events(run, path, [("leaves and what follows each", at, size, table, [{"mark": mark, "at": (leaf - 1) * size} for leaf, mark in zip(leaves, marks)])])
     own, ahead = ([{"via": "reach_entry", "args": [leaf, i, table]} for i in range(int.from_bytes(data[(leaf - 1) * size + 3:(leaf - 1) * size + 5], "big"))]
@@ -121,6 +125,33 @@ def follow_scan(run, path, roots):
         run.same(f"reach_entry of {arguments}", answer.outcome, outcome)
 
 
+TABLE, IN_ORDER = 1 << 63, 1 << 62  # marks
+
+
+def scan_table(run, path, roots):
+    """The pages below a table's root are known again, and the third in a row has its leaves fetched, and the first ones of the next."""
+    data, size, root = path.read_bytes(), 512, roots["rows0"]
+    inner = children_of(data[(root - 1) * size:root * size])
+    run.true("pages between the root and the leaves", len(inner) > 2, str(inner))
+    marks = [root | place << 32 for place in range(1, len(inner) + 1)]
+    third, leaves = (inner[2] - 1) * size, children_of(data[(inner[2] - 1) * size:inner[2] * size])
+    in_order = {"mark": marks[2] | IN_ORDER, "at": third}
+    fetched = [{"same": True, "at": (leaf - 1) * size, "for": size} for leaf in leaves] + [{"via": "reach_leaf", "args": [root, 3, i]} for i in range(64)]
+    events(run, path, [("the schema", 0, size, 0, [{"mark": TABLE, "at": (root - 1) * size}]),
+                       ("a root", (root - 1) * size, size, TABLE, [{"mark": mark, "at": (page - 1) * size} for page, mark in zip(inner, marks)]),
+                       ("a page of unknown place", (root - 1) * size, size, 0, 0), ("the first page", third, size, marks[2], 0),
+                       ("behind another one", third, size, marks[2], 0, marks[0] | IN_ORDER), ("of another table", third, size, marks[2], 0, marks[1] + 1 | IN_ORDER),
+                       ("the second page in a row", third, size, marks[2], [in_order], marks[1]),
+                       ("the third page in a row", third, size, marks[2], [in_order] + fetched, marks[1] | IN_ORDER),
+                       ("a leaf", (leaves[0] - 1) * size, size, 0, 0, marks[1] | IN_ORDER)], "scan_table")
+    asked = [{"above": root, "place": 2, "leaf": i} for i in range(len(leaves))]
+    for answer in run.call("reach_leaf", {"db": path}, {}, asked):
+        run.same("reach a leaf", (answer.outcome, answer.value, answer.hops), ("ok", 1, 3))
+    for wrong in ({"above": root, "place": len(inner), "leaf": 0}, {"above": root, "place": 2, "leaf": len(leaves)}, {"above": leaves[0], "place": 0, "leaf": 0}):
+        [answer] = run.call("reach_leaf", {"db": path}, wrong, [{}])
+        run.same(f"reach_leaf of {wrong}", answer.outcome, "not_found")
+
+
 def main():
     run = Run("std/sqlite_shadow.chain")
     path, two = run.folder / "one.db", run.folder / "two.db"
@@ -139,6 +170,7 @@ def main():
     [only] = run.call("only_table", {"db": two}, {}, [{}])
     run.same("two tables with indexes", only.outcome, "several_tables")
     follow_scan(run, path, roots)
+    scan_table(run, path, roots)
     owners(run, two, roots_of_two, {"by_number0": "rows0", "by_number1": "rows1"})
     wide = run.folder / "wide.db"
     with sqlite3.connect(wide, isolation_level=None) as db:
