@@ -30,7 +30,8 @@ struct chainio_handle {
     std::string text;                        // what the last function that returns a string returned
     std::vector<Argument> args;
     std::vector<Completion> done;
-    std::uint32_t forks = 0;  // how many there had been when it was opened
+    std::uint32_t forks = 0;   // how many there had been when it was opened
+    std::uint32_t number = 0;  // of it among the handles of the process, in the numbers of its files
 };
 
 namespace {
@@ -112,6 +113,8 @@ int make(std::expected<std::shared_ptr<const spec::Loaded>, spec::OpenError> loa
     handle->args.reserve(CIO_MAX_ARGS);
     handle->done.resize(options.in_flight);
     handle->forks = forks;
+    static std::atomic<std::uint32_t> handles = 0;
+    handle->number = ++handles;
     *out = handle.release();
     return 0;
 }
@@ -197,9 +200,13 @@ void convert(const Completion& from, const ir::Chain& chain, chainio_completion&
     to.hops = from.hops;
 }
 
-// No file has so high a number: what does not fit must not become another one's.
-FileHandle file_of(std::uint64_t number) {
-    return static_cast<FileHandle>(std::min<std::uint64_t>(number, UINT32_MAX));
+constexpr unsigned kHandleShift = 32;  // of its number in those of its files
+// Each handle counts its files from the same number on, and one of another handle must not become one of its own.
+bool is_file_of(const chainio_handle* handle, std::uint64_t number) { return number >> kHandleShift == handle->number; }
+
+// What is not the handle's becomes a number that no file has.
+FileHandle file_of(const chainio_handle* handle, std::uint64_t number) {
+    return is_file_of(handle, number) ? static_cast<FileHandle>(number) : UINT32_MAX;
 }
 
 // The chain of a call that failed: in flight any longer, it would be in the way of every other call.
@@ -298,15 +305,15 @@ int chainio_file_open(chainio_handle* handle, const char* file_class, const char
                                                                  : chainio::engine::OpenMode::as_declared;
         auto opened = handle->engine->open_file(*index, path, mode);
         if (!opened) return fail(handle, number_of(opened.error()), opened.error().message);
-        *file = *opened;
+        *file = std::uint64_t{handle->number} << kHandleShift | *opened;
         return 0;
     });
 }
 
 int chainio_file_close(chainio_handle* handle, uint64_t file) {
     return used(handle, [&] {
-        const bool open = handle->engine->file(file_of(file)) != nullptr;
-        auto closed = handle->engine->close_file(file_of(file));
+        const bool open = handle->engine->file(file_of(handle, file)) != nullptr;
+        auto closed = handle->engine->close_file(file_of(handle, file));
         return closed ? 0 : fail(handle, open ? EBUSY : EBADF, closed.error());
     });
 }
@@ -381,7 +388,11 @@ int chainio_submit(chainio_handle* handle, uint32_t chain, const chainio_arg* ar
         for (std::uint32_t i = 0; i < count; i++) {
             const chainio_arg& arg = args[i];
             switch (arg.kind) {
-                case CHAINIO_FILE: handle->args.push_back(Argument::file(file_of(arg.value))); break;
+                case CHAINIO_FILE:
+                    if (called->params[i].kind == ir::Param::Kind::file && !is_file_of(handle, arg.value))
+                        return wrong(i, "it is none of the files that were opened with this handle");
+                    handle->args.push_back(Argument::file(file_of(handle, arg.value)));
+                    break;
                 case CHAINIO_SCALAR: handle->args.push_back(Argument::scalar(arg.value)); break;
                 case CHAINIO_BYTES:
                     if (arg.bytes == nullptr && arg.length != 0)

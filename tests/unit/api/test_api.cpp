@@ -389,10 +389,14 @@ TEST(Api, RefusesWhatItCannotFollow) {
     EXPECT_STREQ(chainio_error(app.handle),
                  "argument 'name' of chain 'first': it has a length, but its bytes are NULL");
     args[3].length = 0;
-    args[1].value = b | std::uint64_t{1} << 32;
+    args[1].value = b ^ std::uint64_t{1} << 16;
     EXPECT_EQ(chainio_submit(app.handle, 0, args, 4, 1), -EINVAL);
     EXPECT_TRUE(std::string_view(chainio_error(app.handle)).ends_with(": an open file is wanted"));
-    EXPECT_EQ(chainio_file_close(app.handle, b | std::uint64_t{1} << 40), -EBADF);
+    args[1].value = b ^ std::uint64_t{1} << 63;
+    EXPECT_EQ(chainio_submit(app.handle, 0, args, 4, 1), -EINVAL);
+    EXPECT_STREQ(chainio_error(app.handle),
+                 "argument 'b' of chain 'first': it is none of the files that were opened with this handle");
+    EXPECT_EQ(chainio_file_close(app.handle, b ^ std::uint64_t{1} << 40), -EBADF);
     EXPECT_STREQ(chainio_error(app.handle), "no such file is open");
 
     constexpr const char* kUnsized = "the size of the struct to fill must be set to its sizeof";
@@ -415,6 +419,19 @@ TEST(Api, RefusesWhatItCannotFollow) {
     const std::string number = std::to_string(count);
     refused(chainio_get_fallback(app.handle, count, &fallback),
             ("there is no fallback " + number + "; there are " + number).c_str());
+}
+
+// Two handles of a program, each with a file: neither takes the other's for its own, nor closes its own for it.
+TEST(Api, TakesNoFileOfAnotherHandle) {
+    const TempFile file(data_file()), other(data_file(1));
+    const Handle app, second;
+    const auto files = both_files(app.handle, file.path()), others = both_files(second.handle, other.path());
+    EXPECT_EQ(submit_and_reap(app.handle, others), -EINVAL);
+    EXPECT_TRUE(std::string_view(chainio_error(app.handle))
+                    .ends_with(": it is none of the files that were opened with this handle"));
+    EXPECT_EQ(chainio_file_close(app.handle, others[0]), -EBADF);
+    EXPECT_EQ(submit_and_reap(app.handle, files), 2);
+    EXPECT_EQ(submit_and_reap(second.handle, others), 2);
 }
 
 TEST(Api, TellsTheVersionThatWasBuilt) { EXPECT_STREQ(chainio_version(), CHAINIO_VERSION); }
