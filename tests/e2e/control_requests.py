@@ -148,7 +148,20 @@ def test_bytes(spec, folder):
     expect("counters of chains, which have no end", [(each["chain"], "seconds" in each) for each in counted], [("first", False), ("given", False), ("of_none", False)])
     expect("a last line without its end", ask(path, request("first", n=0), request("given", key="b"), end=""), lambda got: [each.get("text") for each in got] == ["1" * 8, "b"])
     expect("one that is cut", ask(path, '{"chain": "fir', end=""), lambda got: len(got) == 1 and "one line with a JSON object" in got[0]["error"])
+    test_no_json(path)
     end(server)
+
+
+def test_no_json(path):
+    """Who puts lines together by hand is told where one is none."""
+    for line, why in (("{'op': 'stats'}", "; byte 2 of this one is not what JSON has there"), ('{"op": "stats",}', "; byte 16 of this one is not what JSON has there"),
+                      ('{"op": "stats"} {"op": "stats"}', "; byte 17 of this one is not what JSON has there"), ('{"op": "sta', "; this one ends before its object does"),
+                      ('{"chain": "given", "args": {"key": "a\xff"}}', '; byte 38 of this one is no UTF-8: give bytes of any kind as {"hex": "…"}'),
+                      ('{"id": 1e999, "op": "stats"}', "; this one has a number that is too large"), ("[1]", ""), ("5", "")):
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(path))
+            peer.sendall(line.encode("latin-1") + b"\n")
+            expect(f"no request: {line}", json.loads(peer.makefile().readline()), {"id": None, "error": 'a request is one line with a JSON object: {"chain": …, "args": {…}}' + why})
 
 
 def test_own_socket(spec, folder):

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/diag/utf8.h"
 #include "tools/chainio/results.h"
 
 namespace chainio::runtime_tool {
@@ -153,6 +154,21 @@ std::string wrong_id(const Json& id) {
     return "";
 }
 
+// What is wrong with a line that is none of ours, whichever program has put it together; empty: it is JSON.
+std::string not_json(std::string_view line) {
+    if (const std::size_t at = diag::first_bad_byte(line); at != std::string_view::npos)
+        return fmt::format("; byte {} of this one is no UTF-8: give bytes of any kind as {{\"hex\": \"…\"}}", at + 1);
+    try {
+        static_cast<void>(Json::parse(line));
+    } catch (const Json::parse_error& error) {
+        if (error.byte > line.size()) return "; this one ends before its object does";
+        return fmt::format("; byte {} of this one is not what JSON has there", error.byte);
+    } catch (const Json::exception&) {
+        return "; this one has a number that is too large";
+    }
+    return "";
+}
+
 std::string wrong_member(const Json& json) {
     const bool has_op = json.contains("op");
     const std::vector<std::string> names =
@@ -179,7 +195,8 @@ std::expected<Request, RequestError> parse_request(std::string_view line, const 
         return std::unexpected(RequestError{request.id, std::move(message)});
     };
     if (form.is_deep()) return fail(fmt::format("a request has at most {} levels of objects and lists", kDeepest));
-    if (!json.is_object()) return fail("a request is one line with a JSON object: {\"chain\": …, \"args\": {…}}");
+    if (!json.is_object())
+        return fail("a request is one line with a JSON object: {\"chain\": …, \"args\": {…}}" + not_json(line));
     if (json.contains("id") && !form.has_two_ids()) {
         if (const std::string wrong = wrong_id(json["id"]); !wrong.empty()) return fail(wrong);
         request.id = json["id"];
