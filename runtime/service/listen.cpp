@@ -137,6 +137,8 @@ std::expected<Bound, std::string> listen_at(const std::string& wanted, std::uint
     if (!tcp && is_any(*address)) {
         setsockopt(fd, six ? static_cast<int>(IPPROTO_IPV6) : static_cast<int>(IPPROTO_IP),
                    six ? IPV6_RECVPKTINFO : IP_PKTINFO, &on, sizeof on);
+        // A socket of IPv6 has none that comes to a group of IPv4, unlike one of IPv4, unless it asks for those.
+        if (six) setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &on, sizeof on);
     }
     if (!tcp) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
     return Bound{fd, port_of(fd), text,

@@ -470,7 +470,7 @@ def test_many_at_once(folder, pair):
     """To an address of many, broadcast or multicast: the reply comes from one of the interface's."""
     link = int(netns.ip("-o", "link", "show", "va", namespace=pair.here).split(":")[0])
     theirs = netns.ip("-o", "addr", "show", "dev", "vb", namespace=pair.there)
-    for bind, addresses in (("::", ("255.255.255.255", "ff02::1")), ("0.0.0.0", ("255.255.255.255", "10.9.0.255"))):
+    for bind, addresses in (("::", ("255.255.255.255", "ff02::1", "224.0.0.1")), ("0.0.0.0", ("255.255.255.255", "10.9.0.255", "224.0.0.1"))):
         server = Server(folder, bind=bind, prefix=pair.command(pair.there))
         for address in addresses:
             v6 = ":" in address
