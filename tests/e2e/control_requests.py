@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Requests over the daemon's socket: a file is named so that it is that one, a string is its bytes whatever it begins with, a last line may lack its
 end, and a daemon takes no socket away but its own."""
+import contextlib
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import daemon  # noqa: E402
 import runs  # noqa: E402
 import started  # noqa: E402
 from runs import BUILD, expect, tool  # noqa: E402
@@ -175,6 +177,26 @@ def test_own_socket(spec, folder):
     expect("its own does not", path.exists(), False)
 
 
+def test_many_at_once(spec, folder):
+    """Who does not wait is not refused because others have begun at the same time, and those for whom there is no connection yet have one later."""
+    path = folder / "s"
+    server = serve(spec, path, folder / "one.row")
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(300)]
+        with daemon.halted(server):
+            for number, peer in enumerate(peers):
+                peer.setblocking(False)
+                peer.connect(str(path))
+                peer.settimeout(runs.LONGEST)
+                peer.sendall(json.dumps({"id": number, **request("first", n=0)}).encode() + b"\n")
+        answers = []
+        for peer in peers:
+            with peer:
+                answers.append(json.loads(peer.makefile().readline()))
+        expect("300 clients at once", [(each["id"], each.get("text")) for each in answers], [(number, "1" * 8) for number in range(300)])
+    end(server)
+
+
 def test_few_descriptors(spec, folder):
     # Root may raise the hard limit, unless it has no capability for it.
     limited = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource"] if os.geteuid() == 0 else []
@@ -189,7 +211,7 @@ def main():
         folder = pathlib.Path(name)
         (folder / "spec.chain").write_text(SPEC)
         expect("a spec", tool("chainc", folder / "spec.chain", "-o", folder / "spec.o")[0], 0)
-        for test in (test_files, test_many_files, test_classes_of_one_file, test_bytes, test_own_socket, test_few_descriptors):
+        for test in (test_files, test_many_files, test_classes_of_one_file, test_bytes, test_own_socket, test_many_at_once, test_few_descriptors):
             test(folder / "spec.o", folder)
         os.chdir("/")
     return runs.ended()

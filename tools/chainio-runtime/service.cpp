@@ -34,7 +34,9 @@ std::string_view remedy_of(int why) {
 
 // What a descriptor that is waited for belongs to, and which one of these.
 enum class Source : std::uint8_t { signals, listener, progress, preparation, look, manager, client };
-constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
+constexpr unsigned kLinesATurn = 16;  // of a client of the control socket
+// Who does not wait is refused where there is no room, so that many that begin at once want it.
+constexpr int kBacklog = 4096;
 constexpr std::chrono::milliseconds kShortage{100};  // of descriptors: until it may be over
 constexpr std::chrono::milliseconds kShortOfMemory{10};
 constexpr unsigned kSourceShift = 56;
@@ -127,7 +129,7 @@ std::expected<void, std::string> Service::listen(const std::string& path) {
     umask(before);
     // Without the file's number it could not be told at the end whether it is still ours to remove.
     if (bound == 0) own_ = file_of(path);
-    if (bound != 0 || own_ == kNoFile || ::listen(fd, 64) != 0) {
+    if (bound != 0 || own_ == kNoFile || ::listen(fd, kBacklog) != 0) {
         const int why = errno;
         close(fd);
         if (bound == 0) unlink(path.c_str());
