@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -39,7 +40,9 @@ constexpr std::array<Setup, 5> kSetups{{
      "SINGLE_ISSUER|DEFER_TASKRUN|NO_SQARRAY|SQ_REWIND", ""},
 }};
 
-constexpr int kRegionTries = 2;                               // after the first
+constexpr int kRegionTries = 2;  // after the first
+constexpr int kSetupTries = 50;  // after the first
+constexpr useconds_t kUntilFreedUs = 2000;
 constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;  // of one registered buffer
 constexpr std::size_t kSmallestBuffer = std::size_t{128} << 10;
 
@@ -51,6 +54,19 @@ std::size_t memlock_limit() {
 
 // Of a limit of locked memory.
 bool is_no_room(int result) { return result == -ENOMEM || result == -EPERM; }
+
+// What a process of this user had locked counts for some milliseconds after its end, as the kernel takes down rings
+// behind it: who starts a program right behind another one would have no ring.
+int set_up(unsigned entries, io_uring& ring, io_uring_params& params) {
+    const io_uring_params wanted = params;
+    int result = io_uring_queue_init_params(entries, &ring, &params);
+    for (int tries = 0; result == -ENOMEM && tries < kSetupTries && memlock_limit() != SIZE_MAX; tries++) {
+        usleep(kUntilFreedUs);
+        params = wanted;
+        result = io_uring_queue_init_params(entries, &ring, &params);
+    }
+    return result;
+}
 
 std::atomic<std::uint64_t> threads = 0;
 thread_local std::uint64_t thread_number = 0;
@@ -81,7 +97,7 @@ std::expected<Ring, std::string> Ring::create(const RingOptions& options, metric
         io_uring_params params{};
         params.flags = setup.flags | IORING_SETUP_CQSIZE;
         params.cq_entries = std::max(options.cq_entries, options.entries);
-        error = -io_uring_queue_init_params(options.entries, &state->ring, &params);
+        error = -set_up(options.entries, state->ring, params);
         // Only "not known" leads on to an older set; a refusal or a lack of memory is the same for every set.
         if (error == EINVAL && setup.level < RingOptions::Level::plain) {
             fallbacks.note("ring-flags", setup.lost);

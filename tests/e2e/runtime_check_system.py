@@ -6,11 +6,15 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 import runs  # noqa: E402
 from refused_call import IO_URING_SETUP, refuse  # noqa: E402
 from runs import BUILD, expect  # noqa: E402
+
+# A user of our own, whose locked memory nobody else has a part of.
+LIMITED = ["prlimit", "--memlock=8388608:8388608", "setpriv", f"--reuid={os.getpid() + (1 << 24)}", "--regid=65534", "--clear-groups"]
 
 
 def system_facts(*options, prefix=(), **more):
@@ -45,6 +49,23 @@ def test_check_system():
                "this process may not load BPF programs: Operation not permitted"))
 
 
+def test_right_behind_another():
+    """What a process had locked counts for a moment after its end, against the limit of the one that its user starts next."""
+    if os.getuid() != 0:
+        return print("skipped: a daemon right behind another process of its user: not run as root, whom no limit holds")
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        subprocess.run([BUILD / "bin" / "chainc", "std/kv.chain", "-o", folder / "kv.o"], check=True)
+        (folder / "kv.o").chmod(0o644)
+        daemon = BUILD / "bin" / "chainio-runtime"
+        said = [subprocess.run([*LIMITED, "sh", "-c", f"{daemon} --check-system >/dev/null; exec {daemon} --spec {folder}/kv.o --check"], capture_output=True, text=True).stdout
+                for _ in range(20)]
+        expect("a daemon right behind another process of its user has a ring", [line for text in said for line in text.splitlines() if "refused" in line or "cannot be" in line], [])
+        expect("  which serves", sum("service  kv" in text for text in said), 20)
+
+
 if __name__ == "__main__":
     test_check_system()
+    test_right_behind_another()
     sys.exit(runs.ended())
