@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,13 @@ def test_check_system():
     expect("  capabilities of a user namespace load no program", facts["BPF (chainc --verify)"],
            lambda fact: (fact["state"], fact["remedy"]) == ("limited", "CAP_BPF (not in a user namespace), or run as root") and fact["detail"].startswith(
                "this process may not load BPF programs: Operation not permitted"))
+    _, facts = system_facts(prefix=[*LIMITED, "unshare", "-Ur"])
+    expect("  nor lift they the limit of locked memory", facts["registered buffers"],
+           lambda fact: fact["state"] == "limited" and fact["detail"].endswith(" MiB of 64 MiB could be registered; RLIMIT_MEMLOCK is 8192 KiB")
+           and fact["remedy"].endswith(" or CAP_IPC_LOCK (not in a user namespace)"))
+    if int(re.search(r"CapEff:\s*(\w+)", pathlib.Path("/proc/self/status").read_text())[1], 16) >> 14 & 1:
+        _, facts = system_facts(prefix=LIMITED[:2])
+        expect("  as root's own do", facts["registered buffers"]["detail"], "64 MiB of 64 MiB could be registered; RLIMIT_MEMLOCK is 8192 KiB, which CAP_IPC_LOCK lifts")
 
 
 def test_right_behind_another():

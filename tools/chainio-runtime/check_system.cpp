@@ -72,15 +72,18 @@ SystemFact ring_fact(std::vector<SystemFact>& more) {
     if (memory != MAP_FAILED) munmap(memory, kWanted);
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
+    // That of a user namespace lifts nothing.
+    const bool lifted = registered == kWanted && has_capability(14);
     const std::string locked =
         limit.rlim_cur == RLIM_INFINITY
             ? "unlimited"
-            : fmt::format("{} KiB{}", limit.rlim_cur >> 10, has_capability(14) ? ", which CAP_IPC_LOCK lifts" : "");
+            : fmt::format("{} KiB{}", limit.rlim_cur >> 10, lifted ? ", which CAP_IPC_LOCK lifts" : "");
     SystemFact buffers{
         "registered buffers", registered == kWanted ? "ok" : "limited",
         fmt::format("{} MiB of 64 MiB could be registered; RLIMIT_MEMLOCK is {}", registered >> 20, locked), ""};
     if (registered != kWanted)
-        buffers.remedy = "`ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit, or CAP_IPC_LOCK";
+        buffers.remedy =
+            "`ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit, or CAP_IPC_LOCK (not in a user namespace)";
     more.push_back(std::move(buffers));
 
     std::vector<std::string_view> reasons;
