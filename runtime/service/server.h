@@ -143,6 +143,8 @@ class Server {
   private:
     static constexpr int kTickMs = 250, kEndingTickMs = 20, kUnsentTickMs = 3, kLinkTickMs = 100, kShortTickMs = 3;
     static constexpr int kLookAtBoundMs = 1000;
+    static constexpr std::uint64_t kStopped = std::uint64_t{2} * kTickMs * 1'000'000;  // ns between two looks
+    static constexpr unsigned kMostLateLooks = 4;
     static constexpr std::uint64_t kParting = 5'000'000'000;  // ns, for what is left of a service that is gone
     static constexpr std::uint32_t kLentAlways = 4096;        // results that are worth a piece of their own
     static constexpr unsigned kMostParked = 1024;             // requests whose replies wait for slow peers
@@ -234,6 +236,7 @@ class Server {
     static void reset_peer(Connection& connection);
     void take_places_of_slow();
     static bool is_due(std::uint64_t& last_ns, int each_ms);
+    bool was_stopped(std::uint64_t since_ns);
     std::uint32_t lends_from() const {
         return options_.zero_copy_bytes == 0 ? kLentAlways : std::min(options_.zero_copy_bytes, kLentAlways);
     }
@@ -390,6 +393,7 @@ class Server {
     bool backlog_overdue_ = false;         // chains do not go on: until the rings are empty, all is taken that came
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
+    unsigned late_looks_ = 0;  // one after the other
     std::uint64_t last_look_ns_ = 0, peers_looked_ns_ = 0, places_looked_ns_ = 0, short_looked_ns_ = 0;
     std::uint64_t bound_looked_ns_ = 0;
     std::uint64_t accept_again_ns_ = 0;  // when; 0: no listener waits for a shortage to be over

@@ -304,9 +304,20 @@ bool Server::is_idle_too_long(std::uint32_t index, std::uint64_t now) const {
     return now - connection.idle_since_ns >= options_.idle_ns && quiet(index);
 }
 
+// What has come while it did nothing for a while, as when it was stopped, lies in the sockets: nobody is late before
+// that was looked at, by the next time. Whoever has so little of a processor that all looks come late is not to wait
+// for ever, though.
+bool Server::was_stopped(std::uint64_t since_ns) {
+    const bool late = used_ != 0 && now_ns() - since_ns >= kStopped;
+    late_looks_ = late ? late_looks_ + 1 : 0;
+    return late && late_looks_ <= kMostLateLooks;
+}
+
 void Server::give_up_late() {
+    const std::uint64_t before = last_look_ns_;
     if (!is_due(last_look_ns_, kTickMs)) return;
     const std::uint64_t now = now_ns();
+    const bool stopped = was_stopped(before);
     for (std::uint32_t i = 0, left = used_; left != 0 && i < connections_.size(); i++) {
         Connection& connection = connections_[i];
         if (!connection.used()) continue;
@@ -316,7 +327,7 @@ void Server::give_up_late() {
         const bool untaken = !connection.broken && takes_nothing(connection, now);
         const bool begun = connection.request_deadline_ns != 0;
         const bool idle = begun && now > connection.request_deadline_ns && !(connection.lingering && taking);
-        if (!connection.broken && (untaken || idle)) {
+        if (!connection.broken && !stopped && (untaken || idle)) {
             if (!connection.lingering || taking) counters_of(connection).timeouts++;
             connection.broken = true;
             connection.untaken = untaken;

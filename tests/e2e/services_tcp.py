@@ -234,6 +234,26 @@ def test_slow_clients(folder):
     expect("ends", server.stop(), 0)
 
 
+def test_stopped(folder):
+    """Whose request has come while the daemon was stopped was in time, however long that was."""
+    server = Server(folder, "--timeout", 1000)
+    clients = [server.connect() for _ in range(20)]
+    for client in clients:
+        client.sendall(b"row ")
+    server.wait_for("bytes_in", 4 * len(clients))
+    with halted(server.process):
+        for client in clients:
+            client.sendall(b"3\n")
+        time.sleep(2)  # longer than the time for a request
+    expect("requests that came while it was stopped", [receive(client, len(lines_of(3))) for client in clients], [lines_of(3)] * len(clients))
+    clients[0].sendall(b"row ")
+    expect("  and one that does not end is given up as before", everything(clients[0]), b"")
+    expect("  and alone", server.stats()["timeouts"], 1)
+    for client in clients:
+        client.close()
+    expect("ends", server.stop(), 0)
+
+
 def test_overload(folder):
     """One request that waits for the disk holds the only place, so that all others wait."""
     if why := fuse_file.why_not():
@@ -521,6 +541,7 @@ def main():
         expect("with plain preads", asked(plain, b"row 3 4\n" * 50), lines_of(3, 4) * 50)
         expect("ends", plain.stop(), 0)
         test_slow_clients(folder)
+        test_stopped(folder)
         test_untaken(folder)
         test_overload(folder)
         test_places(folder)
