@@ -34,6 +34,13 @@ HEARD = """[Service]
 StandardError=file:/run/chainio-big.said
 OOMScoreAdjust=1000
 """
+# For calls by programs of a user, as docs/services.md has it.
+THEIRS = "[Service]\nDynamicUser=no\nUser=daemon\n"
+CALL = """import socket
+with socket.socket(socket.AF_UNIX) as sock:
+    sock.connect("/run/chainio/theirs/control")
+    sock.sendall(b'{"chain": "row", "args": {"number": 7}}\\n')
+    print(sock.makefile().readline()[:45])"""
 GIVEN = ["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON"]
 NUMBERS = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_IPC_LOCK": 14, "CAP_PERFMON": 38, "CAP_BPF": 39}
 
@@ -60,7 +67,7 @@ def prepared(folder):
     """What an administrator writes, and what `ninja install` puts where the unit looks for it."""
     files, units = folder / "files", folder / "units"
     program = pathlib.Path(re.search(r"^ExecStart=(\S+)", UNIT.read_text(), flags=re.M)[1])
-    for path in (files / "etc" / "chainio", units / "chainio@fast.service.d", units / "chainio@big.service.d", files / program.parent.relative_to("/")):
+    for path in (files / "etc" / "chainio", units / "chainio@fast.service.d", units / "chainio@big.service.d", units / "chainio@theirs.service.d", files / program.parent.relative_to("/")):
         path.mkdir(parents=True)
     shutil.copy(BUILD / "bin" / "chainio-runtime", files / program.relative_to("/"))
     shutil.copy(UNIT, units)
@@ -79,6 +86,9 @@ def prepared(folder):
     (here / "fast.conf").write_text(f"OPTIONS={OPTIONS} --interface vb\n")
     shutil.copy(here / "kv.o", here / "big.o")
     (units / "chainio@big.service.d" / "heard.conf").write_text(HEARD)
+    compiled(folder, here / "theirs.o", SPEC.partition("service")[0])
+    shutil.copy(here / "kv.conf", here / "theirs.conf")
+    (units / "chainio@theirs.service.d" / "user.conf").write_text(THEIRS)
     return files, units, ["/etc", f"/{program.parts[1]}"]
 
 
@@ -174,6 +184,18 @@ def test_memory(systemd):
     expect("systemctl stop", systemd.systemctl("stop", "chainio@big"), (0, ""))
 
 
+def test_calls_of_a_user(systemd):
+    """Of a spec without services: the socket is the unit's user's, and other users' programs may not call."""
+    unit = "chainio@theirs"
+    print("calls by programs of a user")
+    expect("systemctl start", systemd.systemctl("start", unit), (0, ""))
+    for user, said in (("daemon", '{"id":null,"outcome":"ok","hex":"303030303030'), ("nobody", "")):
+        done = subprocess.run(["nsenter", "-t", str(systemd.init), "-a", "setpriv", f"--reuid={user}", "--regid=nogroup", "--clear-groups", "/usr/bin/python3", "-c", CALL],
+                              capture_output=True, text=True, timeout=runs.LONGEST)
+        expect(f"  by one of {user}", (done.stdout.strip(), "PermissionError" in done.stderr), (said, not said))
+    expect("systemctl stop", systemd.systemctl("stop", unit), (0, ""))
+
+
 def test_xdp(systemd, pair):
     unit = "chainio@fast"
     print("with the drop-in for xdp")
@@ -202,6 +224,7 @@ def main():
             test_service(systemd, pair)
             test_late(systemd, pair)
             test_memory(systemd)
+            test_calls_of_a_user(systemd)
             test_xdp(systemd, pair)
             if runs.failures:
                 print(systemd.log.read_text(errors="replace")[-4000:])
