@@ -45,6 +45,7 @@ constexpr int kSetupTries = 50;  // after the first
 constexpr useconds_t kUntilFreedUs = 2000;
 constexpr std::size_t kLargestBuffer = std::size_t{1} << 30;  // of one registered buffer
 constexpr std::size_t kSmallestBuffer = std::size_t{128} << 10;
+constexpr std::size_t kPartForRings = 8;  // of the limit of locked memory, for the rings of others
 
 std::size_t memlock_limit() {
     rlimit limit{};
@@ -160,10 +161,12 @@ void Ring::unregister_region(unsigned slot) {
 
 // The limit counts what else this user has locked, so that the room is only known by trying: the half that fits and the
 // half that does not come nearer to one another until a sixteenth is left between them. What is there already is
-// replaced by what it is a part of, and counts beside that until then.
-std::size_t Ring::largest_buffer(unsigned slot, void* base, std::size_t already, std::size_t too_much) {
+// replaced by what it is a part of, and counts beside that until then. Rings count, too: who finds little, as others
+// have taken the most, leaves room for those that come behind it.
+std::size_t Ring::largest_buffer(unsigned slot, void* base, std::size_t already, std::size_t too_much,
+                                 std::size_t for_rings) {
     std::size_t fits = already;
-    const std::size_t near = std::max(too_much / 16, 2 * kSmallestBuffer);
+    const std::size_t near = std::max(too_much / 16, 2 * kSmallestBuffer), all = too_much;
     while (too_much >= fits + near) {
         const std::size_t middle = (fits + too_much) / 2 / kSmallestBuffer * kSmallestBuffer;
         if (set_buffer(slot, base, middle) != 0) {
@@ -174,6 +177,7 @@ std::size_t Ring::largest_buffer(unsigned slot, void* base, std::size_t already,
         }
     }
     if (already != 0) return fits;
+    if (fits + near < all) fits -= std::min(fits, for_rings);
     return fits != 0 && set_buffer(slot, base, fits) == 0 ? fits : 0;
 }
 
@@ -185,10 +189,12 @@ std::size_t Ring::register_region(void* base, std::size_t bytes, metrics::Fallba
     if (already >= size) return already;
     const int result = set_buffer(slot, base, size);
     if (is_no_room(result)) {
-        // As much as the limit and one piece more cannot fit, whoever else has locked something.
-        const bool limited = limit < size - std::min(size, kSmallestBuffer);
+        const std::size_t for_rings = limit == SIZE_MAX ? 0 : limit / kPartForRings / kSmallestBuffer * kSmallestBuffer;
+        const std::size_t most = limit - for_rings;
+        // As much as that and one piece more is not asked for, whoever else has locked something.
+        const bool limited = most < size - std::min(size, kSmallestBuffer);
         size = largest_buffer(slot, base, already,
-                              limited ? limit / kSmallestBuffer * kSmallestBuffer + kSmallestBuffer : size);
+                              limited ? most / kSmallestBuffer * kSmallestBuffer + kSmallestBuffer : size, for_rings);
     } else if (result != 0) {
         size = already;
     }

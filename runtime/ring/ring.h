@@ -70,7 +70,8 @@ class Ring {
   private:
     int set_buffer(unsigned slot, void* base, std::size_t bytes);
     std::string why_unregistered(int result, unsigned slot) const;
-    std::size_t largest_buffer(unsigned slot, void* base, std::size_t already, std::size_t too_much);
+    std::size_t largest_buffer(unsigned slot, void* base, std::size_t already, std::size_t too_much,
+                               std::size_t for_rings);
 
     struct State {
         io_uring ring{};

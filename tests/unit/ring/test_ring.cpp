@@ -173,5 +173,27 @@ TEST(Ring, RegistersOnlyWhatTheMemoryLimitAllowsAndSaysSo) {
     EXPECT_EQ(code, 0);
 }
 
+// What one registers leaves room for the rings of others, of whom there may be many: threads and processes of a user.
+TEST(Ring, LeavesRoomForTheRingsOfOthers) {
+    const int code = tests::in_child([] {
+        const rlimit limit{8 << 20, 8 << 20};
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 77;
+        if (geteuid() == 0 && setuid(2'000'000 + static_cast<uid_t>(getpid())) != 0) return 77;
+        metrics::Fallbacks fallbacks;
+        std::vector<Ring> rings;
+        for (int i = 0; i < 8; i++) {
+            auto ring = Ring::create({.entries = 1024, .cq_entries = 2048, .file_slots = 0}, fallbacks);
+            if (!ring) return i == 0 ? 77 : i;
+            void* memory = mmap(nullptr, 8 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+            const std::size_t registered = ring->register_region(memory, 8 << 20, fallbacks);
+            if (i == 0 && registered < (6 << 20)) return 10;
+            rings.push_back(std::move(*ring));
+        }
+        return 0;
+    });
+    if (code == 77) GTEST_SKIP() << "this process cannot give up its privileges, or has no io_uring";
+    EXPECT_EQ(code, 0);
+}
+
 }  // namespace
 }  // namespace chainio::ring
