@@ -346,6 +346,38 @@ TEST(Post, WithoutARingItIsCounted) {
     EXPECT_EQ(region->stats.no_ring, 5U);
 }
 
+// To look for one takes long, so that it is not done at each post.
+TEST(Post, WhoHasFoundNoRingFindsOneOnceThereIs) {
+    auto region = make_region();
+    Process process{};
+    for (Holder& holder : region->holders) holder.owner = 1;
+    std::thread([&] {
+        post_event(*region, process, Event{}, nullptr, 0);
+        for (Holder& holder : region->holders) holder.owner = 0;
+        std::uint64_t posts = 1;
+        for (; producer.ring == nullptr && posts < 100'000; ++posts) post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_NE(producer.ring, nullptr);
+        EXPECT_GT(posts, 1000U);
+        EXPECT_EQ(region->stats.no_ring, posts - 1) << "the last one has found room";
+        release_ring(*region, process);
+    }).join();
+}
+
+// Those that a program had which this process has executed another one instead of.
+TEST(Post, TheFirstPostFreesTheRingsOfEarlierImages) {
+    const auto region = make_region();
+    ASSERT_NE(own_pids(), 0U) << "there is no /proc/self/ns/pid here";
+    const auto id = static_cast<std::uint32_t>(getpid());
+    region->images = 5;
+    const Ring* earlier = claim(*region, {id, id, own_pids(), 5});
+    Process process{};
+    std::thread([&] {
+        post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_EQ(holder_of(*region, earlier).owner, 0U);
+        release_ring(*region, process);
+    }).join();
+}
+
 // A child finds the page zeroed, and takes a ring of its own although its thread's memory still names its parent's.
 TEST(Post, AChildHasItsOwnRing) {
     auto region = make_region();
@@ -380,6 +412,33 @@ TEST(Post, AChildHasItsOwnRing) {
         release_ring(*region, *process);
     }).join();
     munmap(process, 4096);
+}
+
+// What its last owner has left in it is still to be read, however far the server had come in the thread's own ring.
+TEST(Post, WhoTakesARingKnowsHowFullItIs) {
+    auto region = make_region();
+    Process process{};
+    std::thread([&] {
+        const auto post = [&](unsigned times) {
+            for (unsigned i = 0; i < times; ++i) post_event(*region, process, Event{}, nullptr, 0);
+        };
+        constexpr unsigned kMany = 1000;
+        constexpr auto kBytes = static_cast<std::uint32_t>(kMany * sizeof(Event));
+        static_assert(kBytes > kRingBytes / 2 && 2 * kBytes > kRingBytes);
+        post(kMany);
+        producer.ring->head = kBytes;
+        post(1);
+        release_ring(*region, process);
+        for (Ring& ring : region->rings) {
+            ring.tail = kBytes;
+            ring.head = 0;
+        }
+        post(kMany);
+        const Ring& ring = *producer.ring;
+        EXPECT_LE(ring.tail - ring.head, kRingBytes) << "what nobody has read is written over";
+        EXPECT_GT(ring.lost, 0U);
+        release_ring(*region, process);
+    }).join();
 }
 
 // A server that was killed has said nothing. Who finds no room in the ring asks after it, now and then.
@@ -417,6 +476,10 @@ TEST(Post, AHandlerInsideAPostLosesItsOwn) {
         // A handler that jumped out of the post must not silence the thread for good.
         for (int i = 0; i < 100; ++i) post_event(*region, process, Event{}, nullptr, 0);
         EXPECT_GT(producer.ring->tail, tail);
+        const std::uint32_t further = producer.ring->tail;
+        producer.writing = true;
+        post_event(*region, process, Event{}, nullptr, 0);
+        EXPECT_EQ(producer.ring->tail, further) << "and a later one is lost as ever";
         release_ring(*region, process);
     }).join();
 }

@@ -101,6 +101,45 @@ TEST(Table, SocketsAreCounted) {
     EXPECT_FALSE(table.has_sockets());
 }
 
+// What was known of the one that had the number before, or of the one that it is a copy of, is not known of it.
+TEST(Table, ASocketBeginsWithNothingKnownOfIt) {
+    Table table;
+    ASSERT_TRUE(table.create());
+    table.put_socket(5, Kind::socket, 3);
+    Slot& slot = *table.watched(5);
+    const auto learn = [&] {
+        slot.link = 9;
+        slot.data = 77;
+        slot.peeked = kPosted;
+    };
+    const auto knows_nothing = [](const Slot& of) { return of.link == 0U && of.data == 0U && of.peeked == 0U; };
+    learn();
+    ASSERT_TRUE(table.duplicate(5, 6));
+    EXPECT_TRUE(knows_nothing(*table.watched(6)));
+    table.clear(5);
+    table.put_socket(5, Kind::socket, 3);
+    ASSERT_EQ(table.watched(5), &slot);
+    EXPECT_TRUE(knows_nothing(slot));
+}
+
+// The same of an opening, when all others have had their turn.
+TEST(Table, AnOpeningBeginsWithNothingKnownOfIt) {
+    Table table;
+    ASSERT_TRUE(table.create());
+    ASSERT_TRUE(table.put_file(5, 0, 1, 2, Reads::served));
+    const Opening* const first = &table.opening(*table.watched(5));
+    EXPECT_EQ(first->reads, Reads::served);
+    table.opening(*table.watched(5)).mapped = 1;
+    table.opening(*table.watched(5)).advised = 1;
+    do {
+        table.clear(5);
+        ASSERT_TRUE(table.put_file(5, 0, 1, 2));
+    } while (&table.opening(*table.watched(5)) != first);
+    EXPECT_EQ(first->mapped, 0U);
+    EXPECT_EQ(first->advised, 0U);
+    EXPECT_EQ(first->reads, Reads::cached);
+}
+
 TEST(Table, OnlyWithoutATableMayAnythingBeWatched) {
     Table table;
     EXPECT_TRUE(table.may_be_watched(0));
