@@ -6,7 +6,7 @@
 #include "runtime/shadow/refusals.h"
 #include "runtime/shadow/region.h"
 #include "runtime/shadow/windows.h"
-#include "tests/unit/shadow/fixture.h"
+#include "tests/unit/shadow/asking.h"
 
 namespace chainio::shadow::test {
 namespace {
@@ -57,6 +57,20 @@ TEST(Ahead, LooksAtTheBeginningOfAFileThatHasCome) {
     ahead.ask_range(0, **file, 0, kBytes);
     ASSERT_TRUE(happens([&] { return ahead.advance() && ahead.idle(); }));
     EXPECT_TRUE(disk.first_touch().knows(FirstTouch::How::in_windows));
+}
+
+// What was forgotten is nothing that a range beside it could be one with.
+TEST_F(Asking, WhatIsAskedForBesideWhatWasForgottenIsFetched) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 32);
+    ask(f, 1);
+    ahead_->drop_waiting();
+    EXPECT_EQ(ahead_->waiting(), 0u);
+    ask(f, 2);
+    EXPECT_EQ(ahead_->waiting(), 1u);
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(f, 2, 1));
+    EXPECT_EQ(stats().fetched_bytes, kPage);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ TEST_F(DirectTest, ReadsMayWait) {
     const int flags = fcntl(f.direct_fd, F_GETFL);
     EXPECT_EQ(flags & O_NONBLOCK, 0);
     EXPECT_NE(flags & O_DIRECT, 0);
+    EXPECT_NE(flags & O_NOATIME, 0) << "its access time is to show only the program's reads";
 }
 
 // Where somebody has set its times, or the clock of its machine is ahead. Some dates have no room in 64 bits of ns.

@@ -81,6 +81,18 @@ TEST(Ranges, WhatIsFetchedInOneGoAndIsLongIsSeveral) {
     EXPECT_NE(few.begin(7, 0, 3 * kPiece, 0, 0, 0), kNoRange);
 }
 
+TEST(Ranges, TheOldestYieldsWhoseverItIs) {
+    for (const std::uint32_t oldest : {0u, 1u}) {
+        Ends ends;
+        Ranges ranges(small(), 2, ends);
+        ranges.arrived(ranges.begin(7, 0, 32 * kPageBytes, oldest, 0, 0), 1);
+        ranges.arrived(ranges.begin(8, 0, 32 * kPageBytes, 1 - oldest, 0, 0), 2);
+        EXPECT_NE(ranges.begin(9, 0, kPageBytes, 0, 0, 500), kNoRange);
+        EXPECT_EQ(ends.of(RangeEnd::wasted, oldest), 1u);
+        EXPECT_EQ(ends.of(RangeEnd::wasted, 1 - oldest), 0u);
+    }
+}
+
 TEST(Ranges, WhatIsUnderWayWhenTheProgramComesIsNotFetchedAgain) {
     Ends ends;
     Ranges ranges(small(), 1, ends);
@@ -89,6 +101,7 @@ TEST(Ranges, WhatIsUnderWayWhenTheProgramComesIsNotFetchedAgain) {
     EXPECT_TRUE(ranges.read(7, 0, kPageBytes, {.waited = true}));
     EXPECT_EQ(ends.of(RangeEnd::late), 1u);
     EXPECT_EQ(ranges.known(7, 0, kPageBytes), Ranges::Known::all);
+    EXPECT_TRUE(ranges.under_way(7, 0, 1)) << "it has not come by that";
     ranges.arrived(a, 1);
     EXPECT_EQ(ranges.known(7, 0, kPageBytes), Ranges::Known::none);
     EXPECT_EQ(ends.count.size(), 1u) << "late, and nothing else";

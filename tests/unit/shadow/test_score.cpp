@@ -444,6 +444,17 @@ TEST_F(ScoreTest, ManyReadsThatWaitNeedNoPause) {
     EXPECT_EQ(state(kFirst), State::probing);
 }
 
+// As a long range is of which nothing can be begun.
+TEST_F(ScoreTest, RequestsThatCannotBeBegunAreNoneInVain) {
+    for (int i = 0; i < 300; i++) {
+        for (int piece = 0; piece < 4; piece++) EXPECT_TRUE(score_.admit(kFirst));
+        score_.refused(kFirst, 4);
+    }
+    score_.update_gates(kMs);
+    EXPECT_EQ(state(kFirst), State::on);
+    EXPECT_EQ(stats(kFirst).dropped, 300u);
+}
+
 TEST_F(ScoreTest, WhatWasWantedAlreadyIsNoRequestInVain) {
     score_.fetched(kFirst, 4096);
     score_.fetched(kSecond, 4096);

@@ -3,6 +3,7 @@
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstring>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "runtime/shadow/process_rings.h"
@@ -74,6 +76,29 @@ TEST(Served, IsNotMadeWhereFilesMayNotBeAsLarge) {
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error(), path + ": files may not be as large as that (ulimit -f)");
     EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// Programs believe that a file is as it was while its stamp is.
+TEST(Served, AFilesStampGoesByItsSizeAndEachOfItsTimes) {
+    using Change = void (*)(struct stat&);
+    const std::array<Change, 6> changes = {
+        [](struct stat&) {},
+        [](struct stat& info) { info.st_size++; },
+        [](struct stat& info) { info.st_mtim.tv_sec++; },
+        [](struct stat& info) { info.st_mtim.tv_nsec++; },
+        [](struct stat& info) { info.st_ctim.tv_sec++; },
+        [](struct stat& info) { info.st_ctim.tv_nsec++; },
+    };
+    std::set<std::uint64_t> stamps;
+    for (const Change change : changes) {
+        struct stat info{};
+        change(info);
+        stamps.insert(shim::stamp_of(info));
+        info.st_atim.tv_nsec++;
+        EXPECT_TRUE(stamps.contains(shim::stamp_of(info))) << "who reads it changes nothing";
+    }
+    EXPECT_EQ(stamps.size(), changes.size());
+    EXPECT_FALSE(stamps.contains(0));
 }
 
 TEST(Served, PagesAreOnTheirWayThenHereThenAnothers) {
