@@ -59,6 +59,21 @@ TEST(Ahead, LooksAtTheBeginningOfAFileThatHasCome) {
     EXPECT_TRUE(disk.first_touch().knows(FirstTouch::How::in_windows));
 }
 
+// Else it would never be closed, whoever wants its space or its file system.
+TEST_F(Asking, NothingHoldsAFileOfWhichAllHasCome) {
+    begin(16);
+    ShadowFile& f = file("a.ptr", 32);
+    f.begins_reads = false;  // so that the ring reads
+    ask(f, 1);
+    ask(f, 9, 2);
+    ahead_->ask_walk(walk(f, 20));
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(f, 9, 2));
+    EXPECT_EQ(f.pins, 0u);
+    EXPECT_TRUE(files_.let_go_of_all());
+    EXPECT_EQ(files_.open_count(), 0u);
+}
+
 // What was forgotten is nothing that a range beside it could be one with.
 TEST_F(Asking, WhatIsAskedForBesideWhatWasForgottenIsFetched) {
     begin(16);

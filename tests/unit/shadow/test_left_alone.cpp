@@ -333,5 +333,23 @@ chain next on read(lists) as r { prefetch beside.sibling(r, ")" +
     }
 }
 
+// The kernel had read nothing ahead of it, nor would it have.
+TEST(LeftAlone, AFilesFirstReadIsNoneThatGoesOn) {
+    constexpr unsigned kFiles = 40;
+    const Folder folder;
+    Running running(server_of(R"(
+app columns { files columns = "*.col" { no_read_ahead } }
+chain never on read(columns) as r { when r.total == 1 { prefetch r.file at 0 for 4096 } }
+)"));
+    Poster poster(running.region(), 0);
+    for (unsigned i = 0; i < kFiles; i++) {
+        const std::string path = folder.write(std::to_string(i) + ".col", std::string(4 * kPage, 'x'));
+        ASSERT_TRUE(poster.opened(0, path));
+        ASSERT_TRUE(poster.read(0, path, 0, kPage));
+    }
+    ASSERT_TRUE(happens([&] { return running.stats().classes[0].slow_reads == kFiles; }));
+    EXPECT_NE(running.region().class_posts[0].load() & shim::kNoReadAhead, 0u);
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test

@@ -155,6 +155,33 @@ TEST_F(ScoreTest, TheKernelReadsAheadWhereReadsAreLeftAlone) {
     EXPECT_FALSE(without_gates.kernel_reads_ahead(kSecond));
 }
 
+// Reads of what a chain fetches say nothing of one that has had nothing fetched yet, and each that is posted costs.
+TEST(Score, AProbeHearsOfWhatItFetchesOnceItHas) {
+    const auto spec = compiled(R"(
+app columns { files columns = "*.col"  files marks = "*.mrk" }
+chain marks_of on open(columns) as c { prefetch marks.sibling(c, ".mrk") }
+)");
+    const SpecPlan plan = *plan_of(spec->module());
+    const auto region = std::make_unique<shim::Region>();
+    Score score(spec->module(), plan, *region, true);
+    const std::uint32_t marks = plan.chains[0].targets.at(0);
+    const auto hears = [&](std::uint32_t what) { return (region->class_posts[marks].load() & what) != 0; };
+    EXPECT_TRUE(hears(shim::kPostReads));
+    for (int i = 0; i < 16; i++) {
+        EXPECT_TRUE(score.admit(0));
+        score.cached(0);
+    }
+    score.update_gates(kMs);
+    ASSERT_EQ(score.gate(0).state(), policy::Gate::State::off);
+    EXPECT_FALSE(hears(shim::kPostReads | shim::kPostSlowReads));
+    score.update_gates(3000 * kMs);
+    ASSERT_EQ(score.gate(0).state(), policy::Gate::State::probing);
+    EXPECT_FALSE(hears(shim::kPostReads));
+    EXPECT_TRUE(hears(shim::kPostSlowReads)) << "of what it did not bring in time";
+    score.fetched(0, 4096);
+    EXPECT_TRUE(hears(shim::kPostReads));
+}
+
 TEST(Score, OnlyAChainThatFetchesIntoAClassSparesTheKernelItsReadAhead) {
     const auto spec = compiled(R"(
 param UNASKED = 0
@@ -256,6 +283,16 @@ TEST(Advice, PausesGrowAndBeginAnew) {
     EXPECT_EQ(pause(), Advice::kLongestPause);
     for (unsigned i = 0; i < 3 * Advice::kWindow; i++) advice.needs_none(now);
     EXPECT_EQ(pause(), Advice::kFirstPause) << "it had been of use meanwhile";
+}
+
+TEST(Advice, WhatIsReadWhileTheKernelReadsAheadSaysNothing) {
+    Advice advice;
+    for (unsigned i = 0; i < Advice::kWindow; i++) advice.left_alone(0);
+    EXPECT_FALSE(advice.is_good(1));
+    for (unsigned i = 0; i < 2 * Advice::kWindow; i++) advice.left_alone(1);
+    EXPECT_TRUE(advice.is_good(Advice::kFirstPause)) << "it is no longer for that";
+    for (unsigned i = 1; i < Advice::kWindow; i++) advice.left_alone(Advice::kFirstPause);
+    EXPECT_TRUE(advice.is_good(Advice::kFirstPause));
 }
 
 TEST(Advice, IsGoodWhereAQuarterOfTheReadsAreHelpedOrBeginElsewhere) {
@@ -442,6 +479,16 @@ TEST_F(ScoreTest, ManyReadsThatWaitNeedNoPause) {
     EXPECT_EQ(state(kFirst), State::off);
     score_.waited(kFirst, 12 * kMs, 4096);
     EXPECT_EQ(state(kFirst), State::probing);
+}
+
+// What is in memory, or cannot be read, would else look as if it were of use.
+TEST_F(ScoreTest, WhatIsTriedAgainIsNoFetch) {
+    for (int i = 0; i < 256; i++) EXPECT_TRUE(score_.admit(kFirst));
+    score_.fetched(kFirst, 3 * kPiece);
+    score_.take_back_fetched(kFirst, 3, 3 * kPiece);
+    score_.update_gates(kMs);
+    EXPECT_EQ(state(kFirst), State::off);
+    EXPECT_EQ(stats(kFirst).fetches + stats(kFirst).fetched_bytes, 0u);
 }
 
 // As a long range is of which nothing can be begun.
