@@ -73,6 +73,10 @@ def each_call(checks, data):
                 now = server.say("next")["removals"]
                 checks.same(f"{cases[i][0]}: exit code and how often the server is waited for", (done.returncode, done.stderr, now - before), (0, b"", cases[i][1]))
                 before = now
+    with Server(checks.folder, classes=["*.idx"], holds=True) as server:
+        server.say("asleep")
+        checks.same("a server that sleeps: exit code", server.run(program, 0, cwd=data).returncode, 0)
+        checks.same("a server that sleeps is woken", server.say("next")["asleep"], 0)
     with Server(checks.folder, classes=["*.idx"]) as server:
         checks.same("a server without files: exit code", server.run(program, 0, cwd=data).returncode, 0)
         checks.same("a server without files is not waited for", server.say("next")["removals"], 0)
