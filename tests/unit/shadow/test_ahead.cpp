@@ -86,6 +86,29 @@ TEST_F(Asking, WhatIsAskedForBesideWhatWasForgottenIsFetched) {
     ASSERT_TRUE(all_comes());
     EXPECT_TRUE(in_memory(f, 2, 1));
     EXPECT_EQ(stats().fetched_bytes, kPage);
+    ahead_->ask_range(kSlow, f, 3 * kPage + 100, 100);
+    EXPECT_EQ(ahead_->waiting(), 1u) << "nor is what has begun";
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(f, 3, 1));
+}
+
+// Of a probe there are few requests, and a long range is as many as it has pieces.
+TEST_F(Asking, OfALongRangeAsMuchIsFetchedAsTheGateAdmits) {
+    begin(16, true);
+    ShadowFile& f = file("a.ptr", 512);
+    f.read_ahead = 1 << 20;
+    for (int i = 0; i < 16; i++) {
+        ASSERT_TRUE(score_->admit(kSlow));
+        score_->cached(kSlow);
+    }
+    score_->update_gates(kMs);
+    ASSERT_EQ(score_->gate(kSlow).state(), policy::Gate::State::off);
+    score_->update_gates(5000 * kMs);
+    ASSERT_EQ(score_->gate(kSlow).state(), policy::Gate::State::probing);
+    for (unsigned i = 2; i < policy::GateOptions{}.probe_requests; i++) ASSERT_TRUE(score_->admit(kSlow));
+    ask(f, 64, 256);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().fetched_bytes, 2 * kPiece);
 }
 
 }  // namespace

@@ -434,6 +434,38 @@ TEST_F(ScoreTest, AChainThatIsOffForWantOfColdDataIsProbedWhenAReadOfItsClassWai
     EXPECT_EQ(state(kSecond), State::off) << "its files are others";
 }
 
+// Of one that is on, what has come meanwhile may stand in a ring still.
+TEST_F(ScoreTest, AReadThatWaitsEndsAPauseAndBeginsNone) {
+    finds_in_memory(kSecond);
+    score_.update_gates(kMs);
+    ASSERT_EQ(state(kSecond), State::off);
+    finds_in_memory(kFirst);
+    score_.waited(kSecond, 41 * kMs, 4096);
+    EXPECT_EQ(state(kSecond), State::probing);
+    EXPECT_EQ(state(kFirst), State::on);
+    score_.update_gates(42 * kMs);
+    EXPECT_EQ(state(kFirst), State::off);
+}
+
+TEST(Score, OfWhichLengthsAreOfUseChainsSayThatAskAndSeeNoByte) {
+    const auto spec = compiled(R"(
+param UNASKED = 0
+app several { files data = "*.ptr"  files pages = "*.pag" }
+record Page { count: u32le  page: u32le[count max 64] }
+chain blind on read(data) as r { prefetch r.file at r.offset + r.length for 4096 }
+chain unasked on read(data) as r { when UNASKED == 1 { prefetch r.file at 0 for 4096 } }
+chain sees on read(pages) as r { for p in r.record(Page).page max 64 { prefetch r.file at p * 4096 for 4096 } }
+)");
+    const SpecPlan plan = *plan_of(spec->module());
+    const auto region = std::make_unique<shim::Region>();
+    Score score(spec->module(), plan, *region, true);
+    ASSERT_TRUE(plan.chains[0].blind && !plan.chains[2].blind);
+    for (const std::uint32_t chain : {0u, 2u})
+        for (unsigned i = 0; i < Lengths::kBelieved; i++) score.learn_length(chain, false, 5'000);
+    EXPECT_EQ(region->least_read[plan.chains[0].source].load(), 5'001u) << "one that never asks needs no read";
+    EXPECT_EQ(region->least_read[plan.chains[2].source].load(), 0u) << "it goes by what is read";
+}
+
 // Of a chain that sees no bytes: what it has nothing to say of wakes nobody, and is no reason to try it again.
 TEST_F(ScoreTest, HowLongAReadHasToBeIsLearnt) {
     const auto least = [&](std::uint32_t file_class) { return region_->least_read[file_class].load(); };
@@ -489,6 +521,16 @@ TEST_F(ScoreTest, WhatIsTriedAgainIsNoFetch) {
     score_.update_gates(kMs);
     EXPECT_EQ(state(kFirst), State::off);
     EXPECT_EQ(stats(kFirst).fetches + stats(kFirst).fetched_bytes, 0u);
+}
+
+TEST_F(ScoreTest, WhatWasServedIsCountedHoweverLateItCame) {
+    for (const RangeEnd how : {RangeEnd::hit, RangeEnd::late, RangeEnd::vain, RangeEnd::wasted}) {
+        for (const bool served : {true, false}) {
+            score_.expect_saving(kFirst, 1000, served, false);
+            end(kFirst, how);
+        }
+    }
+    EXPECT_EQ(stats(kFirst).served, 3u);
 }
 
 // As a long range is of which nothing can be begun.
