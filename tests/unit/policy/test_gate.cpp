@@ -439,5 +439,34 @@ TEST(Gate, AProbeGoesOnWhenItsRequestsComeTooLate) {
     EXPECT_EQ(gate.state(), State::on);
 }
 
+// Of what was told before the probe began nothing is known any more.
+TEST(Gate, WhatTurnsOutDuringAProbeToHaveComeTooLateBeforeSaysNothingAboutIt) {
+    Gate gate;
+    for (unsigned i = 0; i < GateOptions{}.least_in_memory; i++) {
+        ASSERT_TRUE(gate.admit());
+        gate.in_memory();
+    }
+    ASSERT_TRUE(gate.update(kMs));
+    ASSERT_EQ(gate.state(), State::off);
+    ASSERT_TRUE(gate.update(3000 * kMs));
+    ASSERT_EQ(gate.state(), State::probing);
+    for (int i = 0; i < 2; i++) ASSERT_TRUE(gate.admit());
+    gate.too_late(true);
+    EXPECT_FALSE(gate.update(3001 * kMs));
+    EXPECT_EQ(gate.state(), State::probing);
+}
+
+TEST(Gate, OfWhatUseItWasLongAgoSaysNothing) {
+    Gate gate;
+    for (unsigned i = 0; i < GateOptions{}.use_window; i++) fetch_one(gate, true);
+    ASSERT_FALSE(gate.update(kMs));
+    for (unsigned i = 0; i < GateOptions{}.use_window; i++) {
+        ASSERT_TRUE(gate.admit());
+        gate.in_memory();
+    }
+    EXPECT_TRUE(gate.update(2 * kMs));
+    EXPECT_EQ(gate.reason(), Reason::no_use);
+}
+
 }  // namespace
 }  // namespace chainio::policy

@@ -39,6 +39,16 @@ TEST_F(DirectTest, AFileThatHasJustChangedIsNotServedYet) {
     EXPECT_TRUE(std::ranges::any_of(notes, [](const auto& note) { return note.ends_with(": it has just changed"); }));
 }
 
+// There are few places for it.
+TEST_F(DirectTest, AFileThatIsClosedGivesItsPlaceBack) {
+    begin(16);
+    ShadowFile& f = direct_file("a.fix", 8);
+    for (std::uint32_t i = 0; i < 2 * shim::kFileWays; i++) {
+        ASSERT_TRUE(becomes_ready(f)) << i;
+        direct_.closes(f);
+    }
+}
+
 TEST_F(DirectTest, ReadsMayWait) {
     begin(16);
     ShadowFile& f = direct_file("a.fix", 8);

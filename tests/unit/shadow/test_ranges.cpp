@@ -159,6 +159,10 @@ TEST(Ranges, AReadThatComesLateTellsHowLongTheFetchTook) {
         EXPECT_EQ(told(6 + arrived, {.waited = true, .began_ns = 4000, .ns = 600}, arrived), 0u) << "for other pages";
         EXPECT_EQ(told(8 + arrived, {.waited = true}, arrived), 0u) << "nobody knows when";
     }
+    ranges.begin(7, 20 * kPageBytes, kPageBytes, 0, 0, 100);
+    ranges.begin(7, 21 * kPageBytes, kPageBytes, 0, 0, 300);
+    const Took both{.waited = true, .began_ns = 400, .ns = 600};
+    EXPECT_EQ(ranges.read(7, 20 * kPageBytes, 2 * kPageBytes, both).fetch_ns, 900u) << "of several, the first";
 }
 
 TEST(Ranges, OverdueCountsOnceAndIsRedeemed) {

@@ -78,6 +78,13 @@ TEST(Silence, SlowReadsThatBringNothingEndItLessAndLessOften) {
     EXPECT_EQ(waits_until_aloud(), 1u);
 }
 
+// It asks for what a page names: that this is in memory is no reason to see no more pages.
+TEST(Silence, WhatIsInMemoryIsSomethingToChainsThatSeeBytes) {
+    Silence silence(true);
+    for (unsigned i = 0; i < 2 * Silence::kQuietAgain; i++) silence.in_memory();
+    EXPECT_EQ(silence.hears(), Listens::to_all);
+}
+
 // A class of files that two chains run on, and a third fetches from.
 TEST(Silence, NobodyIsWokenForChainsThatHearInTheirSleep) {
     const auto chain = [](ir::ChainMode mode) { return ChainPlan{.mode = mode, .targets = {0}}; };

@@ -88,5 +88,14 @@ TEST(Unheard, NoMoreAreUnderWayThanMayBe) {
     }
 }
 
+TEST(Unheard, OnePlaceIsLeftForAReadThatIsHeardOf) {
+    Unheard unheard(8);
+    EXPECT_TRUE(unheard.may(6, kShort));
+    EXPECT_FALSE(unheard.may(7, kShort));
+    unheard.begun(kShort);
+    EXPECT_TRUE(unheard.may(5, kShort));
+    EXPECT_FALSE(unheard.may(6, kShort));
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test

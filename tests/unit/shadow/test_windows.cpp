@@ -279,6 +279,22 @@ TEST(FirstTouch, MemoryMayBecomeCheapAgain) {
     EXPECT_EQ(singly(touch, 100), 0u);
 }
 
+// A single page costs more to be allocated and added.
+TEST(FirstTouch, TheyDoNotWhereSinglePagesAreHardlyCheaper) {
+    FirstTouch touch;
+    touch.took(How::in_windows, FirstTouch::kMattersNs + FirstTouch::kSingleNs / 2);
+    touch.took(How::singly, FirstTouch::kMattersNs);
+    EXPECT_EQ(singly(touch, FirstTouch::kAgain - 1), 0u);
+}
+
+TEST(FirstTouch, OneLookAloneChangesNothing) {
+    FirstTouch touch;
+    touch.took(How::in_windows, 4 * FirstTouch::kMattersNs);
+    touch.took(How::singly, 0);
+    touch.took(How::in_windows, 0);
+    EXPECT_EQ(singly(touch, FirstTouch::kAgain - 1), FirstTouch::kAgain - 1);
+}
+
 TEST(FirstTouch, TheFirstAreLookedAtAndThenFew) {
     FirstTouch touch;
     EXPECT_FALSE(touch.knows(How::in_windows));
