@@ -51,6 +51,7 @@ TEST(Histogram, PercentilesAreWithinThreePercentOfTheSortedValues) {
 TEST(Histogram, APercentileOfFewIsTheLeastThatSoManyReach) {
     Histogram histogram;
     for (const std::uint64_t value : {1, 2, 3}) histogram.record(value);
+    EXPECT_EQ(histogram.percentile(0), 1u) << "and the least of all is one of them";
     EXPECT_EQ(histogram.percentile(33), 1u);
     EXPECT_EQ(histogram.percentile(34), 2u);
     EXPECT_EQ(histogram.percentile(50), 2u);

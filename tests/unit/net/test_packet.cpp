@@ -139,6 +139,21 @@ TEST(Parse, RefusesWhatIsCutOrChanged) {
     }
 }
 
+// Both lengths say the same, and it is less than the header of UDP has.
+TEST(Parse, RefusesADatagramThatIsShorterThanItsHeader) {
+    for (const bool v6 : {false, true}) {
+        Bytes packet = packet_of(v6, {1, 2, 3, 4, 5});
+        const std::size_t header = packet.size() - 5;
+        for (std::uint8_t length = 0; length <= kUdp; length++) {
+            packet[header - 3] = length;
+            packet[v6 ? 19 : 17] = static_cast<std::uint8_t>(length + (v6 ? 0 : kIpv4));
+            const auto found = parse(packet, packet.size());
+            ASSERT_EQ(found.has_value(), length == kUdp) << unsigned{length};
+            if (found) EXPECT_EQ(found->payload_length, 0u);
+        }
+    }
+}
+
 // Whatever the bytes, what is found lies within them.
 TEST(Parse, StaysWithinTheFrame) {
     EXPECT_TRUE(rc::check("bytes", [](Bytes bytes, bool v6, std::uint8_t at, std::uint8_t value) {

@@ -91,6 +91,7 @@ TEST(Descriptor, IsRefusedWhenItLeadsOutOfTheRegion) {
     EXPECT_EQ(fault([](Descriptor& d) { d.frame = kRegion / kUnit - 1, d.offset = 0, d.length = 513; }), "bad_range");
     EXPECT_EQ(fault([](Descriptor& d) { d.frame = kRegion / kUnit - 1, d.offset = 0, d.length = 512; }), "none");
     EXPECT_EQ(fault([](Descriptor& d) { d.depends_on = d.serial; }), "bad_dependency");
+    EXPECT_EQ(fault([](Descriptor& d) { d.depends_on = d.serial = 0; }), "none") << "it depends on nothing";
 }
 
 TEST(DescriptorRing, IsMadeAndFoundOnlyWhereItFits) {
@@ -110,6 +111,9 @@ TEST(DescriptorRing, IsMadeAndFoundOnlyWhereItFits) {
         EXPECT_FALSE(Consumer::attach(memory, kLimits)) << entries;
     }
     header.entries = 64;
+    header.entry_bytes += 8;
+    EXPECT_FALSE(Consumer::attach(memory, kLimits)) << "of descriptors as a later version may have them";
+    header.entry_bytes -= 8;
     header.version = 9;
     const auto other = Producer::attach(memory);
     ASSERT_FALSE(other);
