@@ -172,6 +172,10 @@ CASES += [
     ("sockets with the same data, one of them gone", "s = taken(\"one\"); e = watch(s, EPOLLIN, 7); int s1 = s; struct epoll_event y = {EPOLLIN, {.u64 = 7}};"
      "for (int i = 0; i < 2; ++i) { peer = client(\"\"); s = accept(listener, 0, 0); CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0); if (i == 0) close(s); }"
      "CHECK(epoll_wait(e, x, 8, 9000) > 0); got(\"one\", read(s1, b, 9));", HELLO_ONE),
+    *((f"sockets with the same data, of which one is not waited for{what}", "s = taken(\"one\"); e = watch(s, EPOLLIN, 7); int s1 = s; struct epoll_event y = {0, {.u64 = 7}};" + before +
+       "peer = client(\"two\"); s = accept(listener, 0, 0); came(s, 3); CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0);"
+       "CHECK(epoll_wait(e, x, 8, 9000) == 1); got(\"one\", read(s1, b, 9));", HELLO_ONE) for what, before in (("", ""), (", behind one that is gone",
+        "peer = client(\"\"); s = accept(listener, 0, 0); CHECK(epoll_ctl(e, EPOLL_CTL_ADD, s, &y) == 0); close(s);"))),
     *((f"a reset socket beside a pipe with the same data, {what}", "s = taken(\"\"); e = watch(s, EPOLLIN, 7); pipe_beside(e, 7); reset(peer, s); CHECK(epoll_wait(e, x, 8, 9000) == 2);"
        + body, []) for what, body in (("read", "CHECK(read(s, b, 9) == -1 && errno == ECONNRESET);"), ("SO_ERROR", "CHECK(pending(s) == ECONNRESET);"))),
     ("a socket that was reset behind a request beside a pipe with the same data", "s = taken(\"hello\"); came(s, 5); e = watch(s, EPOLLIN, 7); pipe_beside(e, 7); reset(peer, s);"
