@@ -176,7 +176,46 @@ std::uint64_t longest_result(const Body& body) {
     return most;
 }
 
+std::uint64_t dearest(const Ways& found) {
+    return dearer(dearer(found.on, found.again), dearer(found.out, found.end)).cost;
+}
+
+// The dearest statement of a body and of the bodies that are one way through it, that is of no loop's.
+const Stmt* dearest_of(const Body& body) {
+    const Stmt* found = nullptr;
+    std::uint64_t most = 0;
+    for (const Stmt& stmt : body) {
+        const std::uint64_t cost =
+            std::visit([](const auto& n) { return dearest(ways_of(n, Emitted::by_each)); }, stmt.node);
+        if (found && cost <= most) continue;
+        found = &stmt;
+        most = cost;
+    }
+    const If* both = found ? std::get_if<If>(&found->node) : nullptr;
+    if (!both) return found;
+    const bool yes = dearest(ways(both->yes, Emitted::by_each)) >= dearest(ways(both->no, Emitted::by_each));
+    return dearest_of(yes ? both->yes : both->no);
+}
+
+CostlyPart part_of(const Stmt& stmt) {
+    if (const Loop* loop = std::get_if<Loop>(&stmt.node))
+        return {stmt.line, rounds_of(*loop), add(kIteration.base, dearest(ways(loop->body, Emitted::by_each)))};
+    return {stmt.line, 1, std::visit([](const auto& n) { return dearest(ways_of(n, Emitted::by_each)); }, stmt.node)};
+}
+
 }  // namespace
+
+std::vector<CostlyPart> costly_parts(const Program& program) {
+    std::vector<CostlyPart> parts;
+    for (const Stmt* stmt = dearest_of(program.body); stmt;) {
+        const CostlyPart part = part_of(*stmt);
+        if (!parts.empty() && mul(part.rounds, part.each) < parts.back().each / 2) break;
+        parts.push_back(part);
+        const Loop* loop = std::get_if<Loop>(&stmt->node);
+        stmt = loop ? dearest_of(loop->body) : nullptr;
+    }
+    return parts;
+}
 
 // What does not fit the result any more is not copied, so that all the emits of one run copy no more than it holds.
 std::uint64_t instruction_bound(const Program& program) {

@@ -43,6 +43,21 @@ const char* instructions_hint(ir::ProgramKind kind) {
                  "search instead of looping, or split it into two steps";
 }
 
+// The lines that a bound comes from. Where a line has several loops, as one that searches in each round, the first says
+// it.
+std::vector<diag::Note> where_from(const Places& places, const ir::Module& module, const ir::Program& program) {
+    std::vector<diag::Note> notes;
+    for (const ir::CostlyPart& part : ir::costly_parts(program)) {
+        if (part.line.line == 0 || part.line.file >= module.sources.size()) continue;
+        const Span place = places.of_line(module.sources[part.line.file], part.line.line);
+        if (!notes.empty() && notes.back().span.file == place.file && notes.back().span.line == place.line) continue;
+        notes.push_back({place, part.rounds > 1
+                                    ? fmt::format("this may take {} rounds of {} instructions", part.rounds, part.each)
+                                    : fmt::format("this may take {} instructions", part.each)});
+    }
+    return notes;
+}
+
 void check_instructions(Compilation& c, const Places& places) {
     const ir::Module& module = c.artifact.module;
     std::vector<Span> handlers;  // one is several programs: by udp, by tcp, and for keys of the cache
@@ -61,7 +76,7 @@ void check_instructions(Compilation& c, const Places& places) {
         c.diagnostics.report(
             601, place,
             fmt::format("`{}` may execute {} instructions; the limit is {}", program.name, bound, most_instructions),
-            instructions_hint(program.kind));
+            instructions_hint(program.kind), where_from(places, module, program));
     }
 }
 
