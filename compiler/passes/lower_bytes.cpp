@@ -112,4 +112,13 @@ Operand ProgramLowering::decimal_of_bytes(const checked::Expr& e) {
     return Operand::reg(r);
 }
 
+Value ProgramLowering::byte_found(const checked::Expr& e) {
+    const Value data = eval(*e.kids[0]);
+    const Operand byte = scalar(*e.kids[1]);
+    const auto max = std::clamp<std::uint32_t>(data.max, 1, CIO_MAX_BLOCK);
+    Value found = Value::of(b_.find_byte(data.bytes, byte, max));
+    found.present = b_.binary(BinOp::ult, found.scalar, data.bytes.length);
+    return found;
+}
+
 }  // namespace chainio::passes

@@ -88,6 +88,7 @@ Value ProgramLowering::eval(const checked::Expr& e) {
         case ExprKind::byte_at: return Value::of(byte_at(e));
         case ExprKind::int_of_bytes: return Value::of(int_of_bytes(e));
         case ExprKind::decimal_of_bytes: return Value::of(decimal_of_bytes(e));
+        case ExprKind::bytes_find: return byte_found(e);
         case ExprKind::hash: return Value::of(hash(e));
         case ExprKind::bytes_const:
         case ExprKind::block_bytes:

@@ -89,6 +89,7 @@ class ProgramLowering {
     Operand hash(const checked::Expr&);
     Operand int_of_bytes(const checked::Expr&);
     Operand decimal_of_bytes(const checked::Expr&);
+    Value byte_found(const checked::Expr&);
     void demand(ir::Space, Operand offset, Operand length,
                 std::uint32_t outcome);                           // a CheckRange, unless trivially true
     void demand_le(Operand a, Operand b, std::uint32_t outcome);  // a <= b, else fails

@@ -326,6 +326,7 @@ class Checker {
     Value array_method(Value, const ast::Expr&, const ast::Call&);
     Value block_method(const ast::Expr&, const ast::Call&, bool* handled);
     Value view_at(Value offset, std::uint32_t record, Span);
+    Value byte_found(Value bytes, const ast::Call&, Span);
     Value records_of(Value bytes, const ast::Call&, Span);
     Value split(Value bytes, const ast::Call&, Span);
     bool sequence_bound(const ast::Call&, std::size_t before, std::uint32_t& bound, bool& given);

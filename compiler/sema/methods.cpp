@@ -15,7 +15,7 @@ namespace {
 const std::vector<std::string> kFunctions{"min", "max", "crc32c", "xxh64", "fnv1a"};
 const std::vector<std::string> kIntegerMethods{"as"};
 const std::vector<std::string> kBytesMethods{"records", "split",  "byte",    "uint_be", "uint_le",
-                                             "int_be",  "int_le", "decimal", "text"};
+                                             "int_be",  "int_le", "decimal", "text",    "find"};
 const std::vector<std::string> kArrayMethods{"count", "lower_bound", "upper_bound", "find",   "filter",
                                              "sum",   "min",         "max",         "project"};
 
@@ -329,7 +329,35 @@ Value Checker::bytes_method(Value receiver, const ast::Expr& e, const ast::Call&
         out.expr->kids.push_back(std::move(receiver.expr));
         return out;
     }
+    if (name == "find") return byte_found(std::move(receiver), n, e.span);
     return unknown_method_of(receiver, n);
+}
+
+// `b.find("/")`, `b.find(0)`, `b.find(request.separator)`: a wider integer would be found by its low bits.
+Value Checker::byte_found(Value data, const ast::Call& n, Span span) {
+    if (!arguments(n, 1, 1, "b.find(\"/\")")) return {};
+    const ast::Expr& which = *n.args[0].value;
+    Value byte = value(which);
+    if (!byte) return {};
+    if (byte.expr->kind == ExprKind::bytes_const && byte.expr->bytes.size() == 1) {
+        byte = int_constant(static_cast<std::uint8_t>(byte.expr->bytes[0]), which.span);
+    } else if (byte.expr->type.kind == TypeKind::bytes) {
+        error(bad_argument, which.span, "`find` looks for one byte, and this is " + describe(byte.expr->type),
+              "write `b.find(\"/\")`, and compare what follows: `b[i..i + 4] == \"PK\\x05\\x06\"`");
+        return {};
+    } else if (byte.expr->type.kind != TypeKind::integer) {
+        return wrong(byte, which.span, "one byte", "what `find` looks for");
+    } else if (byte.expr->kind == ExprKind::int_const ? byte.expr->value > 255 : byte.expr->type.bits != 8) {
+        error(bad_argument, which.span, "`find` looks for one byte, and this integer is wider",
+              byte.expr->kind == ExprKind::int_const ? "a byte is 0 to 255" : "take its low bits: `(…) as u8`");
+        return {};
+    }
+    settle(byte);
+    Value out = make(ExprKind::bytes_find, {TypeKind::integer}, span);
+    out.expr->type.optional = true;
+    out.expr->kids.push_back(std::move(data.expr));
+    out.expr->kids.push_back(std::move(byte.expr));
+    return out;
 }
 
 Value Checker::int_of_bytes(Value data, const ast::Call& n, Span span, bool big, bool is_signed) {

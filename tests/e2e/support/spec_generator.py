@@ -44,7 +44,7 @@ class Statements(Expressions):
         self.variables, self.loops = [], 0
         self.result, self.result_bits = rng.choice("uuuiiiy"), rng.choice([8, 16, 24, 32, 64, 64, 64, 64, 64, 64])
         simple = [(self.let, 4), (self.let_bytes, 1), (self.variable, 2), (self.assign, 3), (self.state, 1), (self.state_bytes, 1), (self.record, 1),
-                  (self.extreme_of, 2), (self.buffer, 1), (self.fill, 1), (self.find, 1), (self.start, 1)]
+                  (self.extreme_of, 2), (self.buffer, 1), (self.fill, 1), (self.find, 1), (self.find_byte, 1), (self.start, 1)]
         compound = [(self.branch, 3), (self.loop, 2), (self.match, 1), (self.pieces, 1), (self.captures, 1), (self.each_record, 1)]
         self.simple = [maker for maker, times in simple for _ in range(times)]
         self.compound = [maker for maker, times in compound for _ in range(times)]
@@ -187,6 +187,14 @@ class Statements(Expressions):
         key, name, outcome = self.or_constant(kind, 2, 0.5), self.name("v"), self.rng.choice(["absent", "malformed"])
         self.scope.append(local(name, "u"))
         return Stmt((f"let {name} = {array.text}.find({key.text}) else fail {outcome}",), "find", (name, array, key, outcome))
+
+    def find_byte(self, _):
+        data, byte, name = self.bytes(2), self.integer("u", 0), self.name("v")
+        wanted = (f"{byte.text} as u8", byte) if self.rng.random() < 0.5 else (self.rng.choice(["0", '"a"', "0xff"]), None)
+        outcome = self.rng.choice(["absent", "malformed"])
+        self.scope.append(local(name, "u"))
+        constant_byte = {"0": 0, '"a"': 97, "0xff": 255}.get(wanted[0])
+        return Stmt((f"let {name} = {data.text}.find({wanted[0]}) else fail {outcome}",), "find_byte", (name, data, wanted[1], constant_byte, outcome))
 
     def start(self, _):
         piece, name = self.of_the_block([1, 8, 30]), self.name("v")

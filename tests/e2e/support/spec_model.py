@@ -300,6 +300,13 @@ class Run(Values):
             raise Ended(outcome)
         self.locals[name] = elements.index(key)
 
+    def do_find_byte(self, name, data, byte, constant_byte, outcome):
+        bytes_, wanted = self.value(data), constant_byte if byte is None else self.value(byte) & 255
+        at = bytes_.find(bytes([wanted]))
+        if at < 0:
+            raise Ended(outcome)
+        self.locals[name] = at
+
     def do_break(self):
         raise Break
 

@@ -54,6 +54,23 @@ TEST(Statements, BytesAndTheirNumbers) {
     EXPECT_EQ(Spec(value("b[0..key].uint_be()")).run("c.s", block, with_key(9)).names, "malformed");
 }
 
+TEST(Statements, BytesAreLookedThroughForOne) {
+    const Block block = bytes("path/of/it");
+    const auto found = [](const std::string& what) {
+        return Spec(returning("", "u64", "let i = " + what + " else fail absent\n    return i"));
+    };
+    EXPECT_EQ(found("b.find(\"/\")").scalar("c.s", block), 4u);
+    EXPECT_EQ(found("b.find(0x2f)").scalar("c.s", block), 4u);
+    EXPECT_EQ(found("b.find(key as u8)").scalar("c.s", block, with_key(0x100 + 'f')), 6u);
+    EXPECT_EQ(found("b[5..].find(\"/\")").scalar("c.s", block), 2u);
+    EXPECT_EQ(found("\"abc\".find(b[1])").scalar("c.s", block), 0u);
+    EXPECT_EQ(found("b.find(\"x\")").run("c.s", block).names, "absent");
+    EXPECT_EQ(found("b[0..4].find(\"/\")").run("c.s", block).names, "absent");
+    EXPECT_EQ(found("b[key..].find(\"t\")").scalar("c.s", block, with_key(9)), 0u);
+    EXPECT_EQ(found("b[key..].find(\"t\")").run("c.s", block, with_key(10)).names, "absent");
+    EXPECT_EQ(found("\"\".find(\"t\")").run("c.s", block).names, "absent");
+}
+
 TEST(Statements, ResultsOfBytes) {
     Spec spec(returning("", "bytes(max 4)", "return b[1..key]"));
     EXPECT_EQ(spec.run("c.s", bytes("abcdefgh"), with_key(4)).slice, bytes("bcd"));
