@@ -40,7 +40,9 @@ Value ProgramLowering::bytes_value(const checked::Expr& e) {
             Value base = eval(*e.kids[0]);
             Operand low = e.kids[1] ? scalar(*e.kids[1]) : Operand::imm(0);
             Operand high = e.kids.size() > 2 && e.kids[2] ? scalar(*e.kids[2]) : base.bytes.length;
-            return bytes_slice(base, low, high);
+            Value slice = bytes_slice(base, low, high);
+            slice.max = std::min(slice.max, e.type.max);
+            return slice;
         }
         default: return eval(e);
     }

@@ -74,6 +74,40 @@ std::optional<std::uint64_t> distance(const checked::Expr& low, const checked::E
     return high.kids[1]->value;
 }
 
+// The lesser of two, as `min` makes it: the locals of both stand around the choice.
+bool is_least(const checked::Expr& e) {
+    if (e.kind != ExprKind::cond || e.kids[0]->kind != ExprKind::binary) return false;
+    const checked::Expr& test = *e.kids[0];
+    const auto op = static_cast<checked::Binary>(test.index);
+    return (op == checked::Binary::le || op == checked::Binary::lt) && same(*test.kids[0], *e.kids[1]) &&
+           same(*test.kids[1], *e.kids[2]);
+}
+
+using Named = std::vector<const checked::Expr*>;  // what has locals, and what they stand for
+
+// N where `high` is `min(low + N, …)`: a slice of at most N. Of few within one another, as both sides of each are
+// followed.
+std::optional<std::uint64_t> longest(const checked::Expr& low, const checked::Expr& high, const Named& named,
+                                     unsigned depth) {
+    if (const auto exactly = distance(low, high)) return exactly;
+    if (depth == 0) return std::nullopt;
+    if (high.kind == ExprKind::local) {
+        for (const checked::Expr* let : named)
+            for (std::size_t i = 0; i < let->locals.size(); i++)
+                if (let->locals[i] == high.index) return longest(low, *let->kids[i], named, depth - 1);
+        return std::nullopt;
+    }
+    if (high.kind == ExprKind::let_in) {
+        Named more = named;
+        more.push_back(&high);
+        return longest(low, *high.kids.back(), more, depth - 1);
+    }
+    if (!is_least(high)) return std::nullopt;
+    const auto one = longest(low, *high.kids[1], named, depth - 1),
+               other = longest(low, *high.kids[2], named, depth - 1);
+    return one && other ? std::min(*one, *other) : one ? one : other;
+}
+
 }  // namespace
 
 Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
@@ -126,6 +160,8 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
         out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(*length, type.max));
     } else if (high.expr->kind == ExprKind::int_const) {
         out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(high.expr->value, type.max));
+    } else if (const auto most = longest(*low.expr, *high.expr, {}, 12)) {
+        out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(*most, type.max));
     }
     Value named = clone(base);
     out.expr->kids.push_back(std::move(base.expr));
