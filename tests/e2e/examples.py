@@ -3,6 +3,7 @@
 are run as they stand there, and its server is asked."""
 import os
 import pathlib
+import random
 import re
 import shlex
 import shutil
@@ -186,6 +187,30 @@ def zip_archives(folder):
     expect("compare.py without an archive", (done.returncode, done.stderr.startswith("compare.py app.bpf.o ARCHIVE.zip")), (1, True))
 
 
+def mmdb_databases(folder):
+    """The page's comparison: as MaxMind's module says, of the databases that are made for the page and of one with 3,000 networks."""
+    folder.mkdir(parents=True)
+    random.seed(5)
+    sys.path.insert(0, "examples/mmdb")
+    import make_database as made
+
+    records = {f"{a}.{b}.{c}.0/{random.randrange(24, 29)}": random.choice(list(made.CITIES.values()))
+               for a, b, c in {(random.randrange(1, 224), random.randrange(256), random.randrange(256)) for _ in range(3000)}}
+    (folder / "many.mmdb").write_bytes(made.database(records | {"2a00::/12": {"country": {"iso_code": "FR"}}}, 6, 28))
+    check("make_database.py", run([sys.executable, "examples/mmdb/make_database.py", folder]))
+    check("chainc mmdb", run([CHAINC, "examples/mmdb/app.chain", "-o", folder / "app.bpf.o"]))
+    compare_all("mmdb", folder, sorted(folder.glob("*.mmdb")), 5, ["3000"],
+                r"[1-9]\d{3,} values, of which [1-9]\d* are there; 0 of them not as maxminddb says\n")
+
+
+def compare_all(name, folder, files, count, more, said):
+    expect(f"files that {name} is compared for", len(files), count)
+    for file in files:
+        done = run([sys.executable, f"examples/{name}/compare.py", folder / "app.bpf.o", file, *more],
+                   env={**os.environ, "CHAINIO_CALL_LIBRARY": str(BUILD / "lib" / "libchainio-call.so.0")})
+        check(f"compare.py {file.name}", done, re.fullmatch(said, done.stdout) is not None)
+
+
 def copied_configuration(lit, folder):
     """Beside somebody's own specs, with the programs on PATH, it writes nothing outside of their folder."""
     folder.mkdir(parents=True)
@@ -213,6 +238,7 @@ def main():
             as_printed(folder / "app.chain")
         git_pack(pathlib.Path(name) / "git-pack")
         zip_archives(pathlib.Path(name) / "zip")
+        mmdb_databases(pathlib.Path(name) / "mmdb")
         memcached_page(pathlib.Path(name) / "memcached")
     # The lit configuration that the documentation offers to users.
     lit = ROOT / "build" / "venv" / "bin" / "lit"
