@@ -203,6 +203,32 @@ def mmdb_databases(folder):
                 r"[1-9]\d{3,} values, of which [1-9]\d* are there; 0 of them not as maxminddb says\n")
 
 
+def lmdb_environments(folder):
+    """Likewise of LMDB, which made one of the environments itself: each kind of database that the chain reads, and some keys gone again."""
+    import lmdb
+
+    folder.mkdir(parents=True)
+    random.seed(5)
+    with lmdb.open(str(folder / "own.mdb"), subdir=False, map_size=1 << 28, max_dbs=5, lock=False) as env:
+        kinds = {"plain": {}, "several": {"dupsort": True}, "fixed": {"dupsort": True, "dupfixed": True}, "numbers": {"integerkey": True}, "none": {}}
+        opened = {name: env.open_db(name.encode(), **kind) for name, kind in kinds.items()}
+        keys = [random.randbytes(random.choice([1, 3, 20, 300, 511])) for _ in range(4000)]
+        with env.begin(write=True) as write:
+            for i, key in enumerate(keys):
+                size = random.choice([0, 1, 50, 400]) if i % 100 else random.choice([2100, 5000, 65536, 65537])
+                write.put(key, random.randbytes(size), db=opened["plain"])
+                write.put(b"main%d" % i, b"%d" % i)
+                write.put(b"%d" % (i % 500 if i % 3 else 7), random.randbytes(random.choice([1, 8, 200])), db=opened["several"])
+                write.put(b"%d" % (i % 500 if i % 3 else 7), random.randbytes(8), db=opened["fixed"])
+                write.put(random.getrandbits(random.choice([8, 30, 64])).to_bytes(8, sys.byteorder), b"%d" % i, db=opened["numbers"])
+        with env.begin(write=True, db=opened["plain"]) as write:
+            for key in keys[::3]:
+                write.delete(key)
+    check("make_environment.py", run([sys.executable, "examples/lmdb/make_environment.py", folder / "made.mdb"]))
+    check("chainc lmdb", run([CHAINC, "examples/lmdb/app.chain", "-o", folder / "app.bpf.o"]))
+    compare_all("lmdb", folder, sorted(folder.glob("*.mdb")), 2, [], r"[1-9]\d{3,} keys of [46] databases, 0 of them not as LMDB says\n")
+
+
 def compare_all(name, folder, files, count, more, said):
     expect(f"files that {name} is compared for", len(files), count)
     for file in files:
@@ -239,6 +265,7 @@ def main():
         git_pack(pathlib.Path(name) / "git-pack")
         zip_archives(pathlib.Path(name) / "zip")
         mmdb_databases(pathlib.Path(name) / "mmdb")
+        lmdb_environments(pathlib.Path(name) / "lmdb")
         memcached_page(pathlib.Path(name) / "memcached")
     # The lit configuration that the documentation offers to users.
     lit = ROOT / "build" / "venv" / "bin" / "lit"
