@@ -36,6 +36,10 @@ Value ProgramLowering::bytes_value(const checked::Expr& e) {
     switch (e.kind) {
         case ExprKind::bytes_const: return Value::of(m_.literal(e.bytes), static_cast<std::uint32_t>(e.bytes.size()));
         case ExprKind::block_bytes: return block_bytes();
+        case ExprKind::number_bytes: {
+            const Operand at = Operand::imm(chain_->state(e.index).offset);
+            return Value::of(ir::Slice{ir::Space::state, at, Operand::imm(e.type.max)}, e.type.max);
+        }
         case ExprKind::bytes_slice: {
             Value base = eval(*e.kids[0]);
             Operand low = e.kids[1] ? scalar(*e.kids[1]) : Operand::imm(0);

@@ -92,6 +92,7 @@ Value ProgramLowering::eval(const checked::Expr& e) {
         case ExprKind::hash: return Value::of(hash(e));
         case ExprKind::bytes_const:
         case ExprKind::block_bytes:
+        case ExprKind::number_bytes:
         case ExprKind::bytes_slice: return bytes_value(e);
         case ExprKind::bytes_records: {
             ir::Slice slice = bytes(*e.kids[0]);

@@ -80,6 +80,7 @@ enum class ExprKind : std::uint8_t {
     int_of_bytes,      // k0, 0..8 bytes (longer: malformed); value bit 0: big-endian, bit 1: signed
     decimal_of_bytes,  // k0: ASCII digits, else malformed
     bytes_find,        // index of the first byte k1 in bytes k0: optional
+    number_bytes,      // the first type.max bytes of the integer state `index`, as it lies there: little-endian
     hash,              // index = ir::HashAlgo of bytes k0, seed k1
     text_match,        // text rule type.record on bytes k0: optional text
     capture,           // capture `index` of text k0: bytes, integer, or an array of bytes

@@ -399,6 +399,7 @@ class Checker {
     std::uint32_t outcome(const ast::Name&);
     bool call_stmt(const ast::Stmt&, const ast::CallStmt&, checked::Block&);
     bool project_stmt(const ast::Stmt&, const ast::Call&, checked::Block&);
+    Value number_bytes(const ast::Stmt&, Value, checked::Block&);
     bool variable_method(const ast::Stmt&, const ast::Call&, Binding&, checked::Block&);
     checked::ExprPtr hoist(Value, checked::Block&, const ast::Stmt&);
     std::uint64_t least(const checked::Block&, checked::StmtKind a, checked::StmtKind b) const;

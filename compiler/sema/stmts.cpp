@@ -1,4 +1,6 @@
 // Statements: dispatch, let, var, assignment, and calls.
+#include <algorithm>
+
 #include "compiler/ir/visit.h"
 #include "compiler/sema/checker.h"
 
@@ -319,20 +321,55 @@ void Checker::assign_bytes(const ast::Stmt& s, StmtKind kind, std::uint32_t stat
     made.value = std::move(v.expr);
 }
 
-// `k.set(b)`, `k.append(b)`, `k.truncate(n)`.
+// An integer as bytes of its type's width, as `emit` writes it: they lie in a variable of the chain that has no name.
+Value Checker::number_bytes(const ast::Stmt& s, Value v, checked::Block& out) {
+    settle(v);
+    checked::Chain& chain = *env_.chain->out;
+    const auto nameless = [](const checked::StateVar& var) { return var.name.empty(); };
+    auto at = std::ranges::find_if(chain.state, nameless);
+    const auto index = static_cast<std::uint32_t>(at - chain.state.begin());
+    if (at == chain.state.end()) chain.state.push_back({"", {TypeKind::integer, 64, false}, nullptr, false});
+    Type type{TypeKind::bytes};
+    type.max = v.expr->type.bits / 8;
+    Value written = make(ExprKind::number_bytes, type, v.expr->span);
+    written.expr->index = index;
+    written.place = Place::state;
+    written.exact = type.max;
+    checked::Stmt& made = add(out, StmtKind::assign_state, s);
+    made.index = index;
+    made.value = std::move(v.expr);
+    return written;
+}
+
+// `k.set(b)`, `k.append(b)`, `k.append(n)`, `k.truncate(n)`.
 bool Checker::variable_method(const ast::Stmt& s, const ast::Call& n, Binding& target, checked::Block& out) {
     const std::uint32_t state = *target.state;
     const Type type = target.value.expr->type;
-    const bool truncate = n.callee.text == "truncate";
+    const bool truncate = n.callee.text == "truncate", append = n.callee.text == "append";
     if (!arguments(n, 1, 1, std::string(target.name) + "." + n.callee.text + (truncate ? "(n)" : "(bytes)")))
         return false;
-    Value v = truncate ? count_value(*n.args[0].value, "the new length")
-                       : bytes(*n.args[0].value, "the argument of `" + n.callee.text + "`");
+    const ast::Expr& given = *n.args[0].value;
+    const std::string what = "the argument of `" + n.callee.text + "`";
+    Value v = truncate ? count_value(given, "the new length") : append ? value(given) : bytes(given, what);
     if (!v) return false;
+    if (append && v.expr->type.kind == TypeKind::integer) {
+        v = number_bytes(s, std::move(v), out);
+        if (*v.exact > type.max) {
+            error(length_mismatch, given.span,
+                  "the variable holds at most " + std::to_string(type.max) + " bytes, and this integer has " +
+                      std::to_string(*v.exact),
+                  "append as many as are meant: `(…) as u" + std::to_string(8 * std::min(type.max, 4U)) + "`");
+            return false;
+        }
+    }
+    if (append && v.expr->type.kind != TypeKind::bytes) {
+        wrong(v, given.span, "bytes or an integer", what);
+        return false;
+    }
     if (!truncate && !store_as(v, type, n.args[0].value->span, "`" + n.callee.text + "`")) return false;
-    const StmtKind kind = truncate                    ? StmtKind::truncate_state
-                          : n.callee.text == "append" ? StmtKind::append_state
-                                                      : StmtKind::assign_state;
+    const StmtKind kind = truncate ? StmtKind::truncate_state
+                          : append ? StmtKind::append_state
+                                   : StmtKind::assign_state;
     assign_bytes(s, kind, state, std::move(v), out);
     return false;
 }

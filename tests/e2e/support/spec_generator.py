@@ -153,6 +153,10 @@ class Statements(Expressions):
 
     def filled(self, names, name, room):
         """The language keeps buffers apart: none is filled from the state."""
+        if self.rng.random() < 0.3:
+            kind, bits = self.rng.choice("ui"), self.rng.choice([8, 16, 24, 32])  # no more than each of them holds
+            number = self.integer(kind, DEPTH)
+            return Stmt((f"{name}.append(({number.text}) as {kind}{bits})",), "append_number", (names, name, room, bits, number))
         expr, word = self.bytes(DEPTH), self.rng.choice(["set", "append"])
         if expr.place == "state":
             return None

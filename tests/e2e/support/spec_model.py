@@ -217,6 +217,12 @@ class Run(Values):
             raise Ended("overflow")
         names[name] = data
 
+    def do_append_number(self, names, name, limit, bits, number):
+        names, written = getattr(self, names), (self.value(number) & (1 << bits) - 1).to_bytes(bits // 8, "little")
+        if len(names[name]) + len(written) > limit:
+            raise Ended("overflow")
+        names[name] += written
+
     def do_shorten(self, expr, mask):
         length = self.value(expr) & mask
         malformed_unless(length <= len(self.state["sb"]))

@@ -71,6 +71,24 @@ TEST(Statements, BytesAreLookedThroughForOne) {
     EXPECT_EQ(found("\"\".find(\"t\")").run("c.s", block).names, "absent");
 }
 
+TEST(Statements, NumbersAreAppendedAsTheirBytes) {
+    const auto appended = [](const std::string& body, std::uint64_t key) {
+        Spec spec(returning("", "bytes(max 40)", "var k: bytes(max 12)\n" + body + "\n return k"));
+        return spec.run("c.s", bytes("abcdefgh"), with_key(key));
+    };
+    EXPECT_EQ(appended("k.append(key as u16)  k.append(b[0])  k.append(\"x\")", 0x1234).slice, bytes("\x34\x12"
+                                                                                                     "ax"));
+    EXPECT_EQ(appended("k.append((key as i64) as i24)", ~std::uint64_t{1}).slice, bytes("\xfe\xff\xff"));
+    EXPECT_EQ(appended("for i in range(65, 69) { k.append(i as u8) }", 0).slice, bytes("ABCD"));
+    EXPECT_EQ(appended("k.append(key)  k.append(key as u32)", 0).slice, Block(12));
+    EXPECT_EQ(appended("k.append(key)  k.append(key)", 0).names, "overflow");
+    // Several variables, and one of the state's, have the bytes of their own numbers.
+    Spec two(returning("", "bytes(max 40)",
+                       "var k: bytes(max 4)  var l: bytes(max 4)\n"
+                       "k.append(b[0])  l.append(b[1])  k.append(b[2])  k.append(l)\n return k"));
+    EXPECT_EQ(two.run("c.s", bytes("abc")).slice, bytes("acb"));
+}
+
 TEST(Statements, ResultsOfBytes) {
     Spec spec(returning("", "bytes(max 4)", "return b[1..key]"));
     EXPECT_EQ(spec.run("c.s", bytes("abcdefgh"), with_key(4)).slice, bytes("bcd"));
