@@ -135,6 +135,22 @@ TEST_F(SuiteRead, RefusesWhatIsNoMapOrList) {
               "app.test.yaml:3:24: files of a case is a map of names: { NAME: … }");
 }
 
+TEST_F(SuiteRead, RefusesCountsBelowZero) {
+    const std::string one = "cases:\n  - chain: x\n    expect: { value: 1 }\n";
+    EXPECT_EQ(error("spec: a\nfiles: { f: a, g: { of: f, size: -1 } }\n" + one),
+              "app.test.yaml:2:34: size counts from 0 on, and is not '-1'");
+    EXPECT_EQ(error("spec: a\nfiles: { f: a, g: { of: f, patch: [{ at: -8, bytes: x }] } }\n" + one),
+              "app.test.yaml:2:42: at counts from 0 on, and is not '-8'");
+    EXPECT_EQ(error("spec: a\nfiles: { f: { zeros: -4KiB } }\n" + one),
+              "app.test.yaml:2:22: zeros counts from 0 on, and is not '-4KiB'");
+    for (const std::string key : {"length", "read_count", "most_reads", "prefetch_count"})
+        EXPECT_EQ(
+            error("spec: a\ncases:\n  - chain: x\n    expect: { " + key + ": -2 }\n"),
+            "app.test.yaml:4:" + std::to_string(17 + key.size()) + ": " + key + " counts from 0 on, and is not '-2'");
+    EXPECT_EQ(error("spec: a\ncases:\n  - chain: x\n    expect: { reads: [{ at: -2 }] }\n"),
+              "app.test.yaml:4:29: at counts from 0 on, and is not '-2'");
+}
+
 TEST_F(SuiteRead, RefusesIntegersThatDoNotFit) {
     EXPECT_NE(error("spec: a\ncases:\n  - chain: x\n    expect: { value: 18446744073709551616 }\n"), "no error");
     EXPECT_NE(error("spec: a\ncases:\n  - chain: x\n    expect: { value: 99999999999GiB }\n"), "no error");

@@ -27,13 +27,13 @@ FileSource read_file_source(const YAML::Node& node) {
     }
     check_keys(node, {"of", "size", "patch"}, "a changed copy");
     source.of = read_string(node["of"], "of");
-    if (node["size"]) source.size = read_integer(node["size"], "size");
+    if (node["size"]) source.size = read_count(node["size"], "size");
     if (node["patch"] && !node["patch"].IsSequence())
         wrong(node["patch"], "patch is a list of { at, bytes }; write [{ at: 8, bytes: { hex: ff } }]");
     for (const auto& item : node["patch"]) {
         check_keys(item, {"at", "bytes"}, "a patch");
         if (!item["at"] || !item["bytes"]) wrong(item, "a patch says `at` where and with which `bytes`");
-        source.patches.push_back({read_integer(item["at"], "at"), read_bytes(item["bytes"], "bytes")});
+        source.patches.push_back({read_count(item["at"], "at"), read_bytes(item["bytes"], "bytes")});
     }
     return source;
 }
@@ -42,8 +42,8 @@ ExpectedRead read_expected_read(const YAML::Node& node) {
     check_keys(node, {"file", "at", "for"}, "a read");
     ExpectedRead read;
     if (node["file"]) read.file = read_string(node["file"], "file");
-    if (node["at"]) read.at = read_integer(node["at"], "at");
-    if (node["for"]) read.length = read_integer(node["for"], "for");
+    if (node["at"]) read.at = read_count(node["at"], "at");
+    if (node["for"]) read.length = read_count(node["for"], "for");
     return read;
 }
 
@@ -60,7 +60,7 @@ ExpectedPrefetch read_expected_prefetch(const YAML::Node& node) {
     if (node["mark_via"]) prefetch.mark_via = read_string(node["mark_via"], "mark_via");
     if (node["same"]) prefetch.same = node["same"].as<bool>();
     if (node["at"]) prefetch.at = read_integer(node["at"], "at");
-    if (node["for"]) prefetch.length = read_integer(node["for"], "for");
+    if (node["for"]) prefetch.length = read_count(node["for"], "for");
     return prefetch;
 }
 
@@ -80,7 +80,7 @@ void read_expected_result(const YAML::Node& node, Expected& expected) {
     if (node["value"]) expected.value = read_integer(node["value"], "value");
     if (node["bytes"]) expected.bytes = read_bytes(node["bytes"], "bytes");
     if (node["starts_with"]) expected.starts_with = read_bytes(node["starts_with"], "starts_with");
-    if (node["length"]) expected.length = read_integer(node["length"], "length");
+    if (node["length"]) expected.length = read_count(node["length"], "length");
     if (node["integers"]) expected.integers = read_integers(node["integers"], "integers");
 }
 
@@ -95,9 +95,9 @@ Expected read_expected(const YAML::Node& node) {
         expected.place = fmt::format("{}:{}", outcome.Mark().line + 1, outcome.Mark().column + 1);
     }
     read_expected_result(node, expected);
-    if (node["read_count"]) expected.read_count = read_integer(node["read_count"], "read_count");
-    if (node["most_reads"]) expected.most_reads = read_integer(node["most_reads"], "most_reads");
-    if (node["prefetch_count"]) expected.prefetch_count = read_integer(node["prefetch_count"], "prefetch_count");
+    if (node["read_count"]) expected.read_count = read_count(node["read_count"], "read_count");
+    if (node["most_reads"]) expected.most_reads = read_count(node["most_reads"], "most_reads");
+    if (node["prefetch_count"]) expected.prefetch_count = read_count(node["prefetch_count"], "prefetch_count");
     if (const auto reads = node["reads"]) {
         if (!reads.IsSequence())
             wrong(reads, "reads is a list of { file, at, for }; read_count gives their number alone");
@@ -121,8 +121,8 @@ Event read_event(const YAML::Node& node) {
     if (node["file"]) event.file = read_string(node["file"], "file");
     if (node["bytes"]) event.bytes = read_bytes(node["bytes"], "bytes");
     if (node["at"]) event.at = read_integer(node["at"], "at");
-    if (node["for"]) event.length = read_integer(node["for"], "for");
-    if (node["total"]) event.total = read_integer(node["total"], "total");
+    if (node["for"]) event.length = read_count(node["for"], "for");
+    if (node["total"]) event.total = read_count(node["total"], "total");
     if (node["mark"]) event.mark = read_integer(node["mark"], "mark");
     if (node["last_mark"]) event.last_mark = read_integer(node["last_mark"], "last_mark");
     return event;

@@ -109,7 +109,7 @@ void append_part(const std::string& key, const YAML::Node& node, Bytes& bytes) {
         const std::string text = read_string(node, "text");
         part.assign(text.begin(), text.end());
     } else if (key == "zeros") {
-        const std::uint64_t count = read_integer(node, "zeros");
+        const std::uint64_t count = read_count(node, "zeros");
         if (count > kMostBytes) wrong(node, "more than 16 MiB of zeros");
         part.resize(count);
     } else if (std::ranges::find(kIntegers, key) != kIntegers.end()) {
@@ -176,6 +176,13 @@ std::uint64_t read_integer(const YAML::Node& node, std::string_view what) {
     const auto value = parse_integer(text);
     if (!value) wrong(node, fmt::format("{} is an integer (12, -3, 0x1f, 4KiB), not '{}'", what, text));
     return value->value;
+}
+
+std::uint64_t read_count(const YAML::Node& node, std::string_view what) {
+    const std::string text = read_string(node, what);
+    if (const auto value = parse_integer(text); value && value->is_negative)
+        wrong(node, fmt::format("{} counts from 0 on, and is not '{}'", what, text));
+    return read_integer(node, what);
 }
 
 std::vector<std::uint64_t> read_integers(const YAML::Node& node, std::string_view what) {

@@ -25,6 +25,8 @@ std::string read_string(const YAML::Node& node, std::string_view what);
 std::vector<std::string> read_strings(const YAML::Node& node, std::string_view what);
 // Decimal, 0x…, negative, or with a unit of the language (4KiB).
 std::uint64_t read_integer(const YAML::Node& node, std::string_view what);
+// Of bytes or of anything: one that is below 0 would be read as very many.
+std::uint64_t read_count(const YAML::Node& node, std::string_view what);
 std::vector<std::uint64_t> read_integers(const YAML::Node& node, std::string_view what);
 // "text", { text: … }, { hex: … }, or { u64le: [1, 2], … } (several keys follow one another).
 Bytes read_bytes(const YAML::Node& node, std::string_view what);
