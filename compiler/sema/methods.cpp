@@ -35,6 +35,29 @@ std::optional<std::string> function_elsewhere(const std::string& name, std::size
     return std::nullopt;
 }
 
+// Methods that other languages have, and how the same is written here.
+std::optional<std::string> method_of_others(const std::string& name, TypeKind kind) {
+    static const std::vector<std::string> firsts{"first", "front", "head"}, lasts{"last", "back", "tail"};
+    static const std::vector<std::string> maps{"map", "select", "collect", "transform"};
+    static const std::vector<std::string> finds{"index", "indexOf", "index_of", "contains", "includes", "find_byte"};
+    static const std::vector<std::string> begins{"startsWith", "starts_with", "startswith", "has_prefix"};
+    static const std::vector<std::string> ends{"endsWith", "ends_with", "endswith", "has_suffix"};
+    if (kind == TypeKind::array) {
+        if (is_one_of(firsts, name)) return "the first element is `a[0]`";
+        if (is_one_of(lasts, name)) return "the last element is `a[a.count() - 1]`";
+        if (is_one_of(maps, name))
+            return "`a.project(x => …)` emits a value of each element; `sum`, `min` and `max` take such a function, "
+                   "too";
+    }
+    if (kind == TypeKind::bytes) {
+        if (is_one_of(finds, name))
+            return "`b.find(\"/\")` says where a byte is; a slice is compared: `b[i..i + 2] == \"ab\"`";
+        if (is_one_of(begins, name)) return "compare a slice: `b.length >= 2 && b[..2] == \"ab\"`";
+        if (is_one_of(ends, name)) return "compare a slice: `b.length >= 2 && b[b.length - 2..] == \"ab\"`";
+    }
+    return std::nullopt;
+}
+
 // `b.u32le(8)`, where a number is read from a slice.
 std::optional<std::string> number_method(const std::string& name) {
     const auto scalar = parse_scalar(name);
@@ -486,6 +509,11 @@ Value Checker::unknown_method_of(const Value& receiver, const ast::Call& n) {
     }
     if (const auto number = kind == TypeKind::bytes ? number_method(n.callee.text) : std::nullopt) {
         error(unknown_method, n.callee.span, "bytes has no method `" + n.callee.text + "`", *number);
+        return {};
+    }
+    if (const auto here = method_of_others(n.callee.text, kind)) {
+        error(unknown_method, n.callee.span, describe(receiver.expr->type) + " has no method `" + n.callee.text + "`",
+              *here);
         return {};
     }
     std::string all;
