@@ -247,6 +247,7 @@ class Checker {
     // ---- expressions (expr.cpp, operators.cpp, access.cpp, methods.cpp, arrays.cpp, functions.cpp) ----
     Value any(const ast::Expr&);    // may be optional or a pipeline
     Value value(const ast::Expr&);  // a value that is there
+    const char* absent_hint() const;
     Value integer(const ast::Expr&, const std::string& what);
     Value boolean(const ast::Expr&, const std::string& what);
     Value bytes(const ast::Expr&, const std::string& what);

@@ -64,12 +64,20 @@ bool Checker::is_sequence(const Value& v) const {
            v.expr->kind == ExprKind::bytes_split;
 }
 
+// Records, functions and what stands outside of steps have no statements that could take it.
+const char* Checker::absent_hint() const {
+    if (!call_notes_.empty())
+        return "a function can give it back as its value: take it where it is called, with `let x = … else …`";
+    if (env_.site == Site::record || env_.site == Site::signature || env_.site == Site::constant)
+        return "a step takes it, with `let x = … else …`, or with `when … as x { … }`";
+    return "take it with `let x = … else …`, or with `when … as x { … }`";
+}
+
 Value Checker::value(const ast::Expr& e) {
     Value v = any(e);
     if (!v) return v;
     if (v.expr->type.optional) {
-        error(optional_unused, e.span, "this value may be absent",
-              "take it with `let x = … else …`, or with `when … as x { … }`");
+        error(optional_unused, e.span, "this value may be absent", absent_hint());
         return {};
     }
     if (is_sequence(v)) {

@@ -234,8 +234,7 @@ Value Checker::method_call(const ast::Expr& e, const ast::Call& n) {
     Value receiver = any(*n.receiver);
     if (!receiver) return {};
     if (receiver.expr->type.optional) {
-        error(optional_unused, n.receiver->span, "this value may be absent",
-              "take it with `let x = … else …`, or with `when … as x { … }`");
+        error(optional_unused, n.receiver->span, "this value may be absent", absent_hint());
         return {};
     }
     switch (receiver.expr->type.kind) {
