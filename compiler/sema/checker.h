@@ -287,6 +287,7 @@ class Checker {
     bool join_units(const Value&, const Value&, checked::Binary, Span, ast::Unit&);
     void warn_constant_compare(const Value&, const Value&, checked::Binary, const ast::Expr&, Span);
     Value conditional(const ast::Expr&, const ast::Cond&);
+    Value widened(Value, const checked::Type&);
     Value in_set(const ast::Expr&, const ast::InSet&);
     Value cast(const ast::Expr&, const ast::Cast&);
     Value min_max(const ast::Expr&, const ast::Call&, bool is_max);

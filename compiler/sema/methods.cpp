@@ -158,7 +158,8 @@ Value Checker::min_max(const ast::Expr& e, const ast::Call& n, bool is_max) {
     if (!a || !b || !join_units(a, b, checked::Binary::add, e.span, unit) || !unify(a, b, e.span)) return {};
     if (a.expr->kind == ExprKind::int_const && b.expr->kind == ExprKind::int_const) {
         Value less = fold_binary(checked::Binary::lt, clone(a), clone(b), e.span);
-        return (less.expr->value != 0) == is_max ? std::move(b) : std::move(a);
+        const Type wider = a.expr->type.bits < b.expr->type.bits ? b.expr->type : a.expr->type;
+        return widened((less.expr->value != 0) == is_max ? std::move(b) : std::move(a), wider);
     }
     settle(a);
     settle(b);

@@ -1,5 +1,6 @@
 // Operators, casts, and the two conditional forms.
 #include <algorithm>
+#include <utility>
 
 #include "compiler/sema/checker.h"
 
@@ -332,6 +333,21 @@ Value Checker::shift(const ast::Expr& e, const ast::Binary& n, Binary op) {
     return out;
 }
 
+// One of several values of which the compiler knows that it is the one: it is as wide as they are together, as it would
+// be if the run chose it.
+Value Checker::widened(Value v, const Type& type) {
+    if (type.kind != TypeKind::integer || v.expr->type.bits >= type.bits) return v;
+    if (v.expr->kind == ExprKind::int_const) {
+        v.expr->type.bits = type.bits;
+        return v;
+    }
+    if (!type.is_signed) v.most = largest(v);
+    checked::ExprPtr wide = make(ExprKind::cast, type, v.expr->span).expr;
+    wide->kids.push_back(std::exchange(v.expr, nullptr));
+    v.expr = std::move(wide);
+    return v;
+}
+
 Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
     Value condition = boolean(*n.condition, "the condition of `? :`");
     Value yes = value(*n.yes), no = value(*n.no);
@@ -355,7 +371,8 @@ Value Checker::conditional(const ast::Expr& e, const ast::Cond& n) {
             return {};
         type = {TypeKind::integer, std::max(yes.expr->type.bits, no.expr->type.bits), yes.expr->type.is_signed};
     }
-    if (is_scalar_constant(condition)) return condition.expr->value != 0 ? std::move(yes) : std::move(no);
+    if (is_scalar_constant(condition))
+        return widened(condition.expr->value != 0 ? std::move(yes) : std::move(no), type);
     const bool views = kind == TypeKind::view && yes.expr->type.record == no.expr->type.record;
     if (kind == TypeKind::array || kind == TypeKind::text || (kind == TypeKind::view && !views)) {
         error(branches_differ, e.span, "`? :` chooses between integers, bools or bytes, not " + describe(type),

@@ -166,6 +166,23 @@ chain constants(f: file data, n: u64) -> i64 {
 }
 """
 
+# How wide an integer is that the compiler knows is what its sides are together, as where the run chooses.
+WIDTHS = """
+files data = "*.x"
+record Pair { a: u8  b: u32le }
+param WIDE = true
+const SMALL = 5 as u8
+const LARGE = 1000 as u16
+chain widths(f: file data, n: u64) -> bytes(max 64) {
+  step s(w: Pair at 0 for 8 in f) {
+    if n == 0 { emit min(SMALL, LARGE), max(SMALL, LARGE), min(SMALL, 5), max(7 as u8, 5) }
+    if n == 1 { emit WIDE ? w.a : w.b, WIDE ? SMALL : LARGE, WIDE ? w.b : w.a }
+    if n == 2 { emit min(w.a, SMALL), min(w.a, LARGE), min(w.a, 5), n == 2 ? w.a : w.b }
+    return
+  }
+}
+"""
+
 
 def little(width, *numbers):
     return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number in numbers).hex()}}
@@ -250,6 +267,14 @@ def seeds_cases():
     }
 
 
+def widths_cases():
+    def written(*numbers):
+        return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number, width in numbers).hex()}}
+
+    long = 0x05040302
+    return {0: written((5, 2), (1000, 2), (5, 8), (7, 8)), 1: written((1, 4), (5, 2), (long, 4)), 2: written((1, 1), (1, 2), (1, 8), (1, 4))}
+
+
 def called(folder):
     """The same order by an engine, whose reads come as the disk gives them."""
     subprocess.run([BUILD / "bin" / "chainc", folder / "order.chain", "-o", folder / "order.o"], check=True)
@@ -291,6 +316,7 @@ def main():
         failed += run(folder, "order", ORDER, bytes(64), order_cases()) + called(folder)
         failed += run(folder, "seeds", SEEDS, bytes(range(1, 65)), seeds_cases())
         failed += run(folder, "quotients", QUOTIENTS, bytes(8), {"constants": {n: {"value": value} for n, value in enumerate((-3, -1, 1, 2))}})
+        failed += run(folder, "widths", WIDTHS, bytes(range(1, 9)), {"widths": widths_cases()})
         failed += run(folder, "places", PLACES, places_data(), places_cases())
         sys.exit(1 if failed else 0)
 
