@@ -96,15 +96,9 @@ void ProgramLowering::when(const checked::Stmt& s) {
 
 void ProgramLowering::for_range(const checked::Stmt& s) {
     Operand low = fixed(scalar(*s.value)), high = scalar(*s.value2);
-    bool is_signed = s.value->type.is_signed || s.value2->type.is_signed;
-    Operand ascending = b_.binary(is_signed ? BinOp::slt : BinOp::ult, low, high);
-    Operand count =
-        low.is_imm && high.is_imm
-            ? Operand::imm((is_signed ? static_cast<std::int64_t>(low.value) < static_cast<std::int64_t>(high.value)
-                                      : low.value < high.value)
-                               ? high.value - low.value
-                               : 0)
-            : b_.select(ascending, b_.binary(BinOp::sub, high, low), Operand::imm(0));
+    Operand ascending = b_.binary(BinOp::ult, low, high);
+    Operand count = low.is_imm && high.is_imm ? Operand::imm(low.value < high.value ? high.value - low.value : 0)
+                                              : b_.select(ascending, b_.binary(BinOp::sub, high, low), Operand::imm(0));
     loop(count, s.max, [&](Operand i) {
         bind(s.index, Value::of(b_.binary(BinOp::add, low, i)));
         block(s.body);
@@ -147,9 +141,7 @@ void ProgramLowering::emit_value(const checked::Expr& e) {
     Value v = eval(e);
     std::uint32_t limit = chain_->out.result_max;
     if (v.kind == Value::Kind::bytes) return b_.add(ir::EmitBytes{v.bytes, v.max, limit});
-    auto width =
-        e.type.kind == checked::TypeKind::boolean ? std::uint8_t{1} : static_cast<std::uint8_t>((e.type.bits + 7) / 8);
-    b_.add(ir::EmitInt{v.scalar, width, limit});
+    b_.add(ir::EmitInt{v.scalar, static_cast<std::uint8_t>(e.type.bits / 8), limit});
 }
 
 // A length of 0 would mean the whole file, so a computed one of 0 prefetches nothing.
