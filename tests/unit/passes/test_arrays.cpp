@@ -40,6 +40,28 @@ TEST(Arrays, SearchesAgreeWithTheStandardLibrary) {
     }
 }
 
+TEST(Arrays, SignedElementsAreInTheirOwnOrder) {
+    const std::string signed_array = "record A { n: u8  v: i16be[n] }";
+    const auto searching = [&](const std::string& search, const std::string& end) {
+        return Spec(returning(signed_array, "u64", "let i = block.record(A, 0).v." + search + end + "  return i"));
+    };
+    const Spec lower = searching("lower_bound(key as i64)", ""), upper = searching("upper_bound(key as i64)", "");
+    const Spec find = searching("find(key as i64)", " else fail not_found");
+    const Spec by = searching("lower_bound(key as i64 by c => c + 1)", "");
+    const std::vector<std::int64_t> values = {-300, -300, -2, -1, 0, 7, 300};
+    std::vector<std::uint16_t> stored(values.begin(), values.end());
+    for (std::int64_t key = -302; key <= 302; key++) {
+        const auto with = with_key(static_cast<std::uint64_t>(key));
+        const auto at = static_cast<std::uint64_t>(std::ranges::lower_bound(values, key) - values.begin());
+        const auto behind = static_cast<std::uint64_t>(std::ranges::upper_bound(values, key) - values.begin());
+        ASSERT_EQ(lower.scalar("c.s", array_of(stored), with), at) << key;
+        ASSERT_EQ(upper.scalar("c.s", array_of(stored), with), behind) << key;
+        ASSERT_EQ(find.run("c.s", array_of(stored), with).names, at == behind ? "not_found" : "ok") << key;
+        const auto less = static_cast<std::uint64_t>(std::ranges::lower_bound(values, key - 1) - values.begin());
+        ASSERT_EQ(by.scalar("c.s", array_of(stored), with), less) << key;
+    }
+}
+
 TEST(Arrays, KeysBehindOffsetsAndBytes) {
     std::string records = "record A { n: u8  cell: u8[n] }\nrecord C { size: u8  text: bytes(size) }";
     Spec spec(returning(records, "u64", "return block.record(A, 0).cell.lower_bound(name by C.text)"));
