@@ -85,7 +85,7 @@ def random_called(seed):
         if len(arguments["s"]) > 20:
             return "overflow", None
         return answer(chain, data, arguments)
-    return Called(chain.name, (("u", 64), ("i", 64), ("u", 8), ("i", 32), ("y", 20)), chain.result, run, chain.text)
+    return Called(chain.name, (("u", 64), ("i", 64), ("u", 8), ("i", 32), ("y", 20)), "y" if chain.result in "ye" else chain.result, run, chain.text)
 
 
 def is_absent(outcome):

@@ -20,19 +20,10 @@ class RequestMaker(RecordMaker):
     """A record as RecordMaker's, also with what only one value is right for, and with places skipped to."""
     def __init__(self, rng, name, kinds, fixed, before=0):
         self.only_fixed, self.before = fixed, before  # bytes of the request that stand before its fields
-        self.rng, self.record, self.offset = rng, Record(name), 0
+        self.rng, self.record, self.offset, self.furthest = rng, Record(name), 0, 0
         for kind in ["int", *rng.choices(kinds, k=rng.randrange(7))]:
             self.add(kind)
-
-    def sometimes(self, field):
-        if not self.only_fixed and field.kind != "skipped":
-            super().sometimes(field)
-
-    def make_array(self, field):
-        super().make_array(field)
-        while self.only_fixed and not field.size:
-            field.count = None
-            super().make_array(field)
+        self.record.size = self.offset
 
     def add(self, kind):
         if kind in ("equal", "skipped") and self.offset is None:

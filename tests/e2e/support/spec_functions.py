@@ -41,8 +41,8 @@ def crc_table():
 CRC = crc_table()
 
 
-def crc32c(data):
-    crc = 0xFFFFFFFF
+def crc32c(data, seed=0):
+    crc = ~seed & 0xFFFFFFFF
     for byte in data:
         crc = CRC[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     return crc ^ 0xFFFFFFFF
@@ -66,9 +66,9 @@ def xxh64_round(lane, word):
     return rotated((lane + word * PRIMES[1]) & ALL, 31) * PRIMES[0] & ALL
 
 
-def xxh64_stripes(data):
+def xxh64_stripes(data, seed):
     """Of the whole stripes of 32 bytes, of which there is at least one."""
-    lanes = [(PRIMES[0] + PRIMES[1]) & ALL, PRIMES[1], 0, -PRIMES[0] & ALL]
+    lanes = [(seed + more) & ALL for more in (PRIMES[0] + PRIMES[1], PRIMES[1], 0, -PRIMES[0])]
     for at in range(0, len(data) - 31, 32):
         lanes = [xxh64_round(lane, word) for lane, word in zip(lanes, struct.unpack_from("<4Q", data, at))]
     value = sum(rotated(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18))) & ALL
@@ -77,8 +77,8 @@ def xxh64_stripes(data):
     return value
 
 
-def xxh64(data):
-    value = xxh64_stripes(data) if len(data) >= 32 else PRIMES[4]
+def xxh64(data, seed=0):
+    value = xxh64_stripes(data, seed) if len(data) >= 32 else seed + PRIMES[4]
     value = (value + len(data)) & ALL
     at = len(data) & ~31
     while at + 8 <= len(data):

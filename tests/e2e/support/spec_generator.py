@@ -3,7 +3,7 @@ import random
 
 from spec_expressions import Expressions, arithmetic, choose, constant, local, masked
 from spec_shapes import random_record, random_rule
-from spec_tree import Chain, Expr, Function, Step, Stmt, indented, lines_of
+from spec_tree import Chain, Expr, Function, Record, Step, Stmt, indented, lines_of
 
 DEPTH = 3  # of expressions, and of blocks within each other
 STATE_BITS = {"su": ("u", 8), "si": ("i", 24), "sw": ("u", 64)}
@@ -42,10 +42,13 @@ class Statements(Expressions):
         self.records = [random_record(rng, f"R{letter}{prefix}") for letter in "AB"]
         self.rules = [random_rule(rng, f"T{letter}{prefix}") for letter in "AB"]
         self.variables, self.loops = [], 0
-        self.result, self.result_bits = rng.choice("uuuiiiy"), rng.choice([8, 16, 24, 32, 64, 64, 64, 64, 64, 64])
+        # e: bytes that are emitted.
+        self.result, self.result_bits = rng.choice("uuuiiiyee"), rng.choice([8, 16, 24, 32, 64, 64, 64, 64, 64, 64])
         simple = [(self.let, 4), (self.let_bytes, 1), (self.variable, 2), (self.assign, 3), (self.state, 1), (self.state_bytes, 1), (self.record, 1),
-                  (self.extreme_of, 2), (self.buffer, 1), (self.fill, 1), (self.find, 1), (self.find_byte, 1), (self.start, 1)]
-        compound = [(self.branch, 3), (self.loop, 2), (self.match, 1), (self.pieces, 1), (self.captures, 1), (self.each_record, 1)]
+                  (self.let_view, 1), (self.extreme_of, 2), (self.buffer, 1), (self.fill, 1), (self.find, 1), (self.find_byte, 1), (self.start, 1)]
+        compound = [(self.branch, 3), (self.loop, 2), (self.match, 1), (self.match_whole, 1), (self.pieces, 1), (self.captures, 1), (self.each_record, 1)]
+        if self.result == "e":
+            simple += [(self.emit, 4), (self.project, 2)]
         self.simple = [maker for maker, times in simple for _ in range(times)]
         self.compound = [maker for maker, times in compound for _ in range(times)]
 
@@ -100,13 +103,13 @@ class Statements(Expressions):
     def let(self, _):
         kind, name = self.rng.choice("uib"), self.name("v")
         expr = self.typed(kind)
-        self.scope.append(local(name, kind))
+        self.scope.append(local(name, kind, bits=expr.bits))
         return Stmt((f"let {name} = {expr.text}",), "let", (name, expr))
 
     def let_bytes(self, _):
-        """Not of a variable's bytes: the compiler refuses such a name once the variable may have changed (CH0262)."""
+        """Few of a variable's bytes: the compiler refuses such a name once the variable may have changed (CH0262)."""
         expr, name = self.bytes(DEPTH), self.name("v")
-        if expr.place in ("literal", "state"):
+        if expr.place == "literal" or (expr.place == "state" and self.rng.random() < 0.6):
             return None
         self.scope.append(local(name, "y", expr.place))
         return Stmt((f"let {name} = {expr.text}",), "let", (name, expr))
@@ -117,7 +120,7 @@ class Statements(Expressions):
         if kind != "b" and self.rng.random() < 0.5:
             bits = self.rng.choice([8, 16, 24, 32, 64])
             declared = f": {kind}{bits}"
-        self.scope.append(local(name, kind))
+        self.scope.append(local(name, kind, bits=bits))
         self.variables.append((name, kind, bits))
         return self.set_to(f"var {name}{declared}", name, kind, bits, expr)
 
@@ -175,22 +178,52 @@ class Statements(Expressions):
         self.views.append((name, record))
         return Stmt((f"let {name} = block.record({record.name}, {at.text})",), "record", (name, record, at))
 
+    def let_view(self, _):
+        """An element, or a choice between two views of one record."""
+        name = self.name("w")
+        if self.record_arrays() and self.rng.random() < 0.6:
+            array, record = self.rng.choice(self.record_arrays())
+            array, index, mask = self.sliced(array), self.integer("u", 0), self.rng.choice([0, 0, 1, 3])
+            expr = Expr("v", f"{array.text}[{index.text} & {mask}]", "element", (array, index, mask))
+        else:
+            path, record = self.rng.choice(self.all_views())
+            other = self.rng.choice([each for each, of in self.all_views() if of is record])
+            expr = choose(self.truth(1), Expr("v", path, "view", (path,)), Expr("v", other, "view", (other,)))
+        self.views.append((name, record))
+        return Stmt((f"let {name} = {expr.text}",), "let", (name, expr))
+
     def extreme_of(self, _):
-        if not self.arrays():
+        if not self.arrays() + self.record_arrays():
             return None
-        array, kind = self.rng.choice(self.arrays())
+        array, of = self.rng.choice(self.arrays() + self.record_arrays())
         name, word, outcome = self.name("v"), self.rng.choice(["min", "max"]), "empty_one"
-        mapped = self.mapped(array, kind, 2, word)
-        self.scope.append(local(name, kind))
+        kind = self.rng.choice("ui") if isinstance(of, Record) else of
+        mapped = self.mapped(self.sliced(array), of, 2, word, kind)
+        self.scope.append(local(name, kind, bits=mapped.bits))
         return Stmt((f"let {name} = {mapped.text} else fail {outcome}",), "extreme", (name, word, mapped, outcome))
 
     def find(self, _):
-        if not self.arrays():
+        if not self.arrays() + self.record_arrays():
             return None
-        array, kind = self.rng.choice(self.arrays())
-        key, name, outcome = self.or_constant(kind, 2, 0.5), self.name("v"), self.rng.choice(["absent", "malformed"])
+        array, key, by = self.searched(2)
+        name, outcome = self.name("v"), self.rng.choice(["absent", "malformed"])
         self.scope.append(local(name, "u"))
-        return Stmt((f"let {name} = {array.text}.find({key.text}) else fail {outcome}",), "find", (name, array, key, outcome))
+        return Stmt((f"let {name} = {array.text}.find({key.text}{by.text if by else ''}) else fail {outcome}",), "find", (name, by or array, key, outcome))
+
+    def emit(self, _):
+        values = [self.bytes(2) if kind == "y" else self.decided(kind) if self.rng.random() < 0.3 else self.typed(kind)
+                  for kind in self.rng.choices("uuuiiy", k=self.rng.randrange(1, 4))]
+        return Stmt((f"emit {', '.join(value.text for value in values)}",), "emit", (tuple(values),))
+
+    def project(self, _):
+        arrays = self.arrays() + self.record_arrays()
+        if not arrays:
+            return None
+        array, of = self.rng.choice(arrays)
+        array = self.sliced(array)
+        array = self.filtered(array, of, 2) if self.rng.random() < 0.5 else array
+        made = [self.lambda_of(of, self.rng.choice("ui"), 2, array.bits) for _ in range(self.rng.randrange(1, 3))]
+        return Stmt((f"{array.text}.project({', '.join(f'{name} => {body.text}' for name, body in made)})",), "project", (array, made))
 
     def find_byte(self, _):
         data, byte, name = self.bytes(2), self.integer("u", 0), self.name("v")
@@ -213,11 +246,16 @@ class Statements(Expressions):
 
     def loop(self, depth):
         name = self.name("i")
-        if self.arrays() and self.rng.random() < 0.4:
-            array, kind = self.rng.choice(self.arrays())
+        arrays = self.arrays() + self.record_arrays()
+        if arrays and self.rng.random() < 0.5:
+            array, of = self.rng.choice(arrays)
             most = self.rng.randrange(1, 9)
-            array = self.filtered(array, kind, DEPTH) if self.rng.random() < 0.5 else array
-            body = self.looped(depth, [local(name, kind)])
+            array = self.sliced(array)
+            array = self.filtered(array, of, DEPTH) if self.rng.random() < 0.5 else array
+            if isinstance(of, Record):
+                body = self.looped(depth, views=[(name, of)])
+            else:
+                body = self.looped(depth, [local(name, of, bits=array.bits)])
             return Stmt(braced(f"for {name} in {array.text} max {most}", body), "for_elements", (name, array, most, body))
         low, high, most = masked(self.integer("u", 1), 7), masked(self.integer("u", 1), self.rng.choice([7, 7, 7, 15])), 7
         body = self.looped(depth, [local(name, "u")])
@@ -231,6 +269,24 @@ class Statements(Expressions):
         for value, body in [*arms.items(), ("else", otherwise)]:
             lines += indented(braced(str(value), body))
         return Stmt((*lines, "}"), "match", (expr, mask, arms, otherwise))
+
+    def match_whole(self, depth):
+        """Of bytes, or of an integer that may have a sign."""
+        if self.rng.random() < 0.5:
+            expr, texts = self.bytes(1), self.rng.sample(["", "0", "a", "b1", "00"], 2)
+            if expr.place == "literal":
+                return None
+            values = {text.encode(): f'"{text}"' for text in texts}
+        else:
+            expr = self.integer("i", 1)
+            if expr.bits != 64:
+                return None
+            values = {each.args[0]: each.text for each in (self.constant("i") for _ in range(3))}
+        arms = {value: (text, self.inner(depth)) for value, text in values.items()}
+        otherwise, lines = self.inner(depth), [f"match {expr.text} {{"]
+        for text, body in [*arms.values(), ("else", otherwise)]:
+            lines += indented(braced(text, body))
+        return Stmt((*lines, "}"), "match_whole", (expr, {value: body for value, (_, body) in arms.items()}, otherwise))
 
     def pieces(self, depth):
         data, name, limit, most = self.bytes(2, "block"), self.name("x"), self.rng.choice([8, 40, 40, 40]), self.rng.choice([1, 3, 9])
@@ -262,6 +318,8 @@ class Statements(Expressions):
         return self.give_back() if word == "return" else self.go_on()
 
     def give_back(self):
+        if self.result == "e":
+            return Stmt(("emit sw", "return"), "return_emitted", (SW,), True)
         if self.result == "y":
             expr = self.bytes(DEPTH)
             return Stmt((f"return {expr.text}",), "return", (expr,), True)
@@ -293,7 +351,21 @@ def function_body(rng, parameters, kind, depth):
     return arithmetic(kind, rng.choice("+-*&|^"), left, right)
 
 
+def bytes_function(rng, name):
+    """Of bytes, and of how to look at them."""
+    data, number = local(f"{name}_a", "y"), local(f"{name}_b", "u")
+    first = Expressions.first(data, rng.randrange(9))
+    values = [Expr("u", f"{first.text}.uint_be()", "integer", (False, "big", first)), Expr("u", f"{data.text}.length", "length", (data,)),
+              Expr("u", f"xxh64({data.text}, {number.text})", "hash", ("xxh64", data, number)), number,
+              Expr("u", f"{data.text}[{number.text} & 1]", "element", (data, number, 1), bits=8)]
+    left, right, other = rng.choices(values, k=3)
+    body = choose(Expr("b", f"({left.text} < {right.text})", "compare", ("<", left, right)), right, other)
+    return Function(name, (data.text, number.text), "u", body, True)
+
+
 def random_function(rng, name):
+    if rng.random() < 0.3:
+        return bytes_function(rng, name)
     kind, parameters = rng.choice("ui"), (f"{name}_a", f"{name}_b")
     return Function(name, parameters, kind, function_body(rng, parameters, kind, 3))
 

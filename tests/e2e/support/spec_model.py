@@ -6,6 +6,7 @@ import operator
 import spec_functions
 from spec_functions import Ended, Unknown, malformed_unless, truncate, wrap
 from spec_records import View, match
+from spec_tree import ROOM
 
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor}
 COMPARISONS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -28,13 +29,14 @@ class Goto(Exception):
 
 def answer(chain, data, arguments):
     """(outcome, value or None); raises Unknown where nothing says what it has to be."""
+    emitted = bytearray()
     state = {"su": truncate(arguments["p"], 8, False), "si": truncate(arguments["q"], 24, True), "sw": 0, "sb": b""}
     read = "one", arguments["p"] & 1023, FIRST_LENGTH, 0
     for _ in range(HOPS):
         step, at, length, tag = read
         if at + length > len(data):
             return "short_read", None
-        run = Run(data[at:at + length], {"offset": at, "length": length, "tag": tag}, arguments, state)
+        run = Run(data[at:at + length], {"offset": at, "length": length, "tag": tag}, arguments, state, emitted)
         try:
             run.step(chain.steps[step])
         except Goto as gone:
@@ -67,11 +69,21 @@ class Values:
     def value_of_block(self, name):
         return self.read[name]
 
+    def view(self, path):
+        """`v`, or `v.field` of a record in it."""
+        name, *fields = path.split(".")
+        view = self.locals[name]
+        for field in fields:
+            view = view.get(field)
+        return view
+
+    value_view = view
+
     def value_field(self, view, name):
-        return self.locals[view].get(name)
+        return self.view(view).get(name)
 
     def value_bits(self, view, name, lowest, width):
-        return (self.locals[view].get(name) >> lowest) & ((1 << width) - 1)
+        return (self.view(view).get(name) >> lowest) & ((1 << width) - 1)
 
     def value_capture(self, found, name):
         return self.locals[found][name]
@@ -168,6 +180,14 @@ class Values:
     def value_map(self, array, name, body):
         return [self.mapped(name, element, body) for element in self.value(array)]
 
+    def value_keys(self, array, name, body):
+        """What a search compares with: it looks at some of the elements alone."""
+        elements = self.value(array)
+        try:
+            return [self.mapped(name, element, body) for element in elements]
+        except Ended:
+            raise Unknown from None
+
     def sorted_array(self, array):
         elements = self.value(array)
         if elements != sorted(elements):
@@ -185,8 +205,8 @@ class Values:
 
 class Run(Values):
     """One step over one block: do_OP does a statement."""
-    def __init__(self, block, read, arguments, state):
-        self.block, self.read, self.arguments, self.state = block, read, arguments, state
+    def __init__(self, block, read, arguments, state, emitted=None):
+        self.block, self.read, self.arguments, self.state, self.emitted = block, read, arguments, state, emitted
         self.locals = {}
 
     def step(self, step):
@@ -233,6 +253,25 @@ class Run(Values):
 
     def do_match(self, expr, mask, arms, otherwise):
         self.body(arms.get(self.value(expr) & mask, otherwise))
+
+    def do_match_whole(self, expr, arms, otherwise):
+        self.body(arms.get(self.value(expr), otherwise))
+
+    def do_emit(self, values):
+        for value in values:
+            self.emit(value)
+
+    def emit(self, expr):
+        value, width = self.value(expr), expr.bits // 8
+        self.emitted += value if expr.type == "y" else (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        if len(self.emitted) > ROOM:
+            raise Ended("overflow")
+
+    def do_project(self, array, made):
+        for element in self.one_by_one(array):
+            for name, body in made:
+                self.locals[name] = element
+                self.emit(body)
 
     def each(self, name, elements, body):
         for element in elements:
@@ -324,6 +363,10 @@ class Run(Values):
 
     def do_goto(self, step, at, length, tag):
         raise Goto(step, self.value(at), self.value(length), self.value(tag))
+
+    def do_return_emitted(self, expr):
+        self.emit(expr)
+        raise Ended("ok", bytes(self.emitted))
 
     def do_return(self, expr):
         raise Ended("ok", self.value(expr))

@@ -8,13 +8,24 @@ class View:
         self.record, self.block, self.at = record, block, at
         self.by_name = {field.name: field for field in record.named()}
         # Padding need not be in the block, unless the record has one size, which is looked at as a whole.
-        whole = all(self.certain(field) for field in record.fields)
+        malformed_unless(at + (record.size or 0) <= len(block))
         for field in record.fields:
-            if self.certain(field) and (field.name != "_" or whole):
+            if self.certain(field) and field.name != "_":
                 malformed_unless(at + field.fixed + field.size <= len(block))
         for field in record.fields:
             if field.values:
                 malformed_unless(self.get(field.name) in field.values)
+        for number, field in enumerate(record.fields):
+            if field.kind == "skip" and isinstance(field.at, int) and field.fixed is None and number > 0:
+                self.skipped(field)
+
+    def skipped(self, field):
+        """What stands behind `_: at N` may not be bytes of the fields before it. Whether these are there is looked at only where they may reach so far."""
+        try:
+            end = self.end_of(self.before(field))
+        except Ended:
+            raise Unknown from None
+        malformed_unless(end <= self.at + field.at)
 
     @staticmethod
     def certain(field):
@@ -26,11 +37,24 @@ class View:
     def there(self, field):
         return field.when is None or self.masked(field.when) == 0
 
+    def before(self, field):
+        return self.record.fields[self.record.fields.index(field) - 1]
+
+    def place(self, field):
+        return self.at + (field.at if isinstance(field.at, int) else self.masked(field.at))
+
     def start(self, field):
-        if field.fixed is not None:
-            return self.at + field.fixed
-        before = self.record.fields[self.record.fields.index(field) - 1]
-        return self.start(before) + self.size(before)
+        if field.at is not None:
+            return self.place(field)
+        return self.at + field.fixed if field.fixed is not None else self.end_of(self.before(field))
+
+    def end_of(self, field):
+        if field.kind != "skip":
+            return self.start(field) + self.size(field)
+        place = self.place(field)
+        if not isinstance(field.at, int):  # else that was looked at when the view was made
+            malformed_unless((self.at + field.fixed if field.fixed is not None else self.end_of(self.before(field))) <= place)
+        return place
 
     def size(self, field):
         if not self.there(field):
@@ -43,14 +67,30 @@ class View:
             return self.elements(field) * field.width
         if field.kind == "varint":
             return self.varint(field)[1]
+        if field.kind == "record":
+            return self.inner(field, checked=False).end() - self.start(field)
         return len(self.get(field.name)) + 1  # a cstr with what ends it
 
     def end(self):
         """Behind the last field, which has to be there like any that is used."""
+        if self.record.size is not None:
+            return self.at + self.record.size
         last = self.record.fields[-1]
-        if last.kind not in ("padding", "bits") and self.there(last):
+        if last.kind not in ("padding", "bits", "skip", "record") and self.there(last):
             self.get(last.name)
-        return self.start(last) + self.size(last)
+        return self.end_of(last)
+
+    def inner(self, field, checked=True):
+        """The record in this one. Its `in` is looked at where one of its fields is read."""
+        if checked:
+            return View(field.inner, self.block, self.start(field))
+        view = View.__new__(View)
+        view.record, view.block, view.at = field.inner, self.block, self.start(field)
+        view.by_name = {each.name: each for each in field.inner.named()}
+        for number, each in enumerate(field.inner.fields):
+            if each.kind == "skip" and isinstance(each.at, int) and each.fixed is None and number > 0:
+                view.skipped(each)
+        return view
 
     def present(self, there):
         """What the bytes that a field lies in have to be."""
@@ -76,11 +116,15 @@ class View:
             return zigzag(value) if field.form == "zigzag" else value
         if field.kind == "cstr":
             return self.cstr(field)
+        if field.kind == "record":
+            return self.inner(field)
         start = self.start(field)
         data = self.block[start:start + self.size(field)]
         self.present(len(data) == self.size(field) and start <= len(self.block))
         if field.kind in ("bytes", "counted"):
             return data
+        if field.kind == "array" and field.inner:
+            return [View(field.inner, self.block, start + at) for at in range(0, len(data), field.width)]
         if field.kind == "array":
             return [self.integer(field, data[at:at + field.width]) for at in range(0, len(data), field.width)]
         return self.integer(field, data)
@@ -122,8 +166,7 @@ class Arriving(View):
             raise
 
     def end(self):
-        last = self.record.fields[-1]
-        return self.start(last) + self.size(last)
+        return self.end_of(self.record.fields[-1])
 
 
 def digits(data):

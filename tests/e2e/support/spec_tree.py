@@ -4,6 +4,8 @@ Types of expressions: `u` and `i` are integers of 64 bits, without and with a si
 """
 import dataclasses
 
+ROOM = 600  # of a result
+
 
 @dataclasses.dataclass(frozen=True)
 class Expr:
@@ -12,6 +14,7 @@ class Expr:
     op: str  # the model's Run.value_OP(*args)
     args: tuple = ()
     place: str = ""  # of bytes: block, args, state or literal; the language treats them differently
+    bits: int = 64  # of integers: what `emit` writes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Masked:
 @dataclasses.dataclass(eq=False)  # two paddings may look the same and stand in different places
 class Field:
     name: str  # _: padding
-    kind: str  # int, bits, bytes, padding, counted (bytes), array, varint, cstr or let
+    kind: str  # int, bits, bytes, padding, skip (`_: at N`), counted (bytes), array, varint, cstr, record or let
     text: str = ""
     width: int = 0  # of the integer or of an element, in bytes
     signed: bool = False
@@ -52,10 +55,16 @@ class Field:
     source: str = ""  # a let is source * factor + 1
     factor: int = 0
     fixed: int = None  # the offset, unless a field before it has no fixed size
+    at: object = None  # the place that it says itself: a number, or Masked
+    inner: object = None  # the Record that it is, or of which its elements are
 
     @property
     def type(self):
         return "i" if self.signed else "u"
+
+    @property
+    def bits(self):
+        return 8 * self.width if self.kind in ("int", "array") else 64
 
 
 @dataclasses.dataclass
@@ -64,16 +73,24 @@ class Record:
     fields: list = dataclasses.field(default_factory=list)  # those that take up bytes
     lets: list = dataclasses.field(default_factory=list)
     lines: list = dataclasses.field(default_factory=list)
+    size: int = None  # in bytes, where the end has a fixed place
 
     def named(self):
         return [field for field in self.fields + self.lets if field.name != "_"]
 
     def arrays(self):
-        return [field for field in self.fields if field.kind == "array"]
+        return [field for field in self.fields if field.kind == "array" and not field.inner]
+
+    def of_records(self):
+        return [field for field in self.fields if field.kind == "array" and field.inner]
+
+    def nested(self):
+        return [field for field in self.fields if field.kind == "record"]
 
     @property
     def text(self):
-        return f"record {self.name} {{\n  " + "\n  ".join(self.lines) + "\n}\n"
+        inner = {id(field.inner): field.inner.text for field in self.fields if field.inner}
+        return "".join(inner.values()) + f"record {self.name} {{\n  " + "\n  ".join(self.lines) + "\n}\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,10 +122,21 @@ class Function:
     parameters: tuple
     type: str
     body: Expr
+    of_bytes: bool = False  # the first parameter is bytes
+
+    def bits(self, given):
+        """How wide its value is where it is called with these."""
+        return bits_of(self.body, dict(zip(self.parameters, (each.bits for each in given))))
 
     @property
     def text(self):
         return f"fn {self.name}({', '.join(self.parameters)}) = {self.body.text}\n"
+
+
+def bits_of(expr, parameters):
+    if expr.op == "local":
+        return parameters.get(expr.args[0], expr.bits)
+    return max(bits_of(side, parameters) for side in expr.args[1:]) if expr.op == "choose" else expr.bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +160,7 @@ class Chain:
 
     @property
     def text(self):
-        returned = "bytes(max 600)" if self.result == "y" else f"{self.result}{self.bits}"
+        returned = f"bytes(max {ROOM})" if self.result in "ye" else f"{self.result}{self.bits}"
         lines = [f"chain {self.name}(f: file data, p: u64, q: i64, t: u8, w: i32, s: bytes(max 20)) -> {returned} hops 4 {{",
                  "  state { su: u8 = p  si: i24 = q  sw: u64  sb: bytes(max 40) }"]
         for step in self.steps.values():
