@@ -42,6 +42,10 @@ TEST(Arrays, SearchesAgreeWithTheStandardLibrary) {
 
 TEST(Arrays, SignedElementsAreInTheirOwnOrder) {
     const std::string signed_array = "record A { n: u8  v: i16be[n] }";
+    const Spec least(
+        returning(signed_array, "i64", "let v = block.record(A, 0).v.min() else fail not_found  return v"));
+    EXPECT_EQ(least.scalar("c.s", array_of({5, 0xfff0, 7})), static_cast<std::uint64_t>(-16));
+    EXPECT_EQ(least.scalar("c.s", array_of({5, 9})), 5u) << "not the 0 of no element";
     const auto searching = [&](const std::string& search, const std::string& end) {
         return Spec(returning(signed_array, "u64", "let i = block.record(A, 0).v." + search + end + "  return i"));
     };
@@ -91,6 +95,18 @@ TEST(Arrays, ElementsAndSlicesAreChecked) {
     EXPECT_EQ(spec.run("c.s", block, with_key(1)).names, "malformed") << "an empty slice has no element 0";
     block.pop_back();
     EXPECT_EQ(spec.run("c.s", block, with_key(2)).names, "malformed") << "an array that the block does not hold";
+}
+
+TEST(Arrays, ConstantSlicesAreChecked) {
+    const Spec spec(
+        returning("record A { v: u8[4]  w: u8[4] }", "u64", "let s = block.record(A, 0).v[2..6]  return s[3]"));
+    EXPECT_EQ(spec.run("c.s", {1, 2, 3, 4, 5, 6, 7, 8}).names, "malformed") << "bytes of another field";
+}
+
+TEST(Arrays, AsManyAsALoopTakesWithoutABound) {
+    const Spec spec(returning("record A { v: u8[4096] }", "u64",
+                              "var sum = 0\nfor x in block.record(A, 0).v { sum = sum + x }\nreturn sum"));
+    EXPECT_EQ(spec.scalar("c.s", Block(4096, 3)), 3u * 4096);
 }
 
 TEST(Arrays, Aggregates) {

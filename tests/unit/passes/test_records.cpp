@@ -109,6 +109,59 @@ TEST(Records, FieldsAtComputedPlaces) {
     EXPECT_EQ(spec.run("c.s", {9, 9, 1, 0, 2, 0, 1, 0, 0, 0}).names, "malformed") << "no element 1";
 }
 
+// What the fields before `_: at N` may take at most, and one byte more.
+TEST(Records, SkipsAreComparedWhereWhatIsBeforeThemMayReachFurther) {
+    const auto behind = [](const std::string& fields) {
+        return Spec(returning("record R { " + fields + "  v: u8 }\n", "u64", "return block.record(R, 0).v"));
+    };
+    const Spec text = behind("t: cstr(max 8)  _: at 8");
+    EXPECT_EQ(text.scalar("c.s", bytes(std::string_view("1234567\0v", 9))), 'v');
+    EXPECT_EQ(text.run("c.s", bytes(std::string_view("12345678\0v", 10))).names, "malformed");
+    const Spec number = behind("n: varint_leb128  _: at 9");
+    EXPECT_EQ(number.scalar("c.s", {128, 128, 128, 128, 128, 128, 128, 128, 1, 7}), 7u);
+    EXPECT_EQ(number.run("c.s", {128, 128, 128, 128, 128, 128, 128, 128, 128, 1, 7}).names, "malformed");
+    const Spec placed = behind("n: u8  a: bytes(min(n, 3)) at 4  _: at 6");
+    EXPECT_EQ(placed.scalar("c.s", {2, 0, 0, 0, 1, 1, 7}), 7u);
+    EXPECT_EQ(placed.run("c.s", {3, 0, 0, 0, 1, 1, 7}).names, "malformed");
+}
+
+TEST(Records, NoBytesAreLongerThanTheirBound) {
+    const Spec spec(returning("record R { n: u8  b: bytes(max(n, 9)) }", "u64",
+                              "return fnv1a(block.record(R, 0).b) == fnv1a(b[1..1 + key]) ? 1 : 0"));
+    for (const std::uint8_t n : {std::uint8_t{0}, std::uint8_t{9}, std::uint8_t{10}, std::uint8_t{255}}) {
+        Block block(300, 5);
+        block[0] = n;
+        EXPECT_EQ(spec.scalar("c.s", block, with_key(n < 9 ? 9 : n)), 1u) << unsigned{n};
+    }
+}
+
+TEST(Records, AChoiceBetweenLengthsHasNeither) {
+    const Spec spec(returning("record R { a: bytes(2)  b: bytes(4) }", "u64",
+                              "let r = block.record(R, 0)\nreturn (key == 0 ? r.a : r.b)[1..].uint_be()"));
+    EXPECT_EQ(spec.scalar("c.s", {1, 2, 3, 4, 5, 6}, with_key(0)), 2u);
+    EXPECT_EQ(spec.scalar("c.s", {1, 2, 3, 4, 5, 6}, with_key(1)), 0x040506u);
+}
+
+// Whatever is added to a place that is far away, it does not come around to the block's begin.
+TEST(Records, NothingBehindAFarPlaceIsNear) {
+    const Spec skip(returning("record R { p: u64le  _: at p  w: u8  v: u8 }\n", "u64", "return block.record(R, 0).v"));
+    Block block(64, 9);
+    const auto at = [&](std::uint64_t place) {
+        for (std::size_t i = 0; i < 8; i++) block[i] = static_cast<std::uint8_t>(place >> (8 * i));
+        return block;
+    };
+    EXPECT_EQ(skip.scalar("c.s", at(62)), 9u);
+    for (const std::uint64_t far : {std::uint64_t{63}, ~std::uint64_t{0}, ~std::uint64_t{1}, std::uint64_t{1} << 63})
+        EXPECT_EQ(skip.run("c.s", at(far)).names, "malformed") << far;
+    const Spec chosen(returning("record R { a: u8 when block.length == 64  v: u8 }\n", "u64",
+                                "let far = key.as(R)\nlet near = block.record(R, 0)\n"
+                                "return (key == 7 ? near : far).v"));
+    EXPECT_EQ(chosen.scalar("c.s", block, with_key(7)), block[1]);
+    EXPECT_EQ(chosen.scalar("c.s", block, with_key(8)), 9u);
+    for (const std::uint64_t far : {std::uint64_t{63}, ~std::uint64_t{0}})
+        EXPECT_EQ(chosen.run("c.s", block, with_key(far)).names, "malformed") << far;
+}
+
 TEST(Records, AViewKeepsItsPlaceWhenTheVariableMoves) {
     Spec spec(returning("record E { size: u8 }", "u64",
                         "var pos = 0  let first = pos.as(E)  pos = 2  let second = pos.as(E)  return first.size as u64 "

@@ -1,5 +1,6 @@
 // Statements, expressions, state, and what a chain's programs do around them.
 #include <algorithm>
+#include <limits>
 
 #include "tests/unit/passes/spec.h"
 
@@ -13,6 +14,8 @@ TEST(Statements, Arithmetic) {
     EXPECT_EQ(Spec(value("(key << 4 | 3) ^ 1 & ~0")).scalar("c.s", {}, with_key(2)), 34u);
     EXPECT_EQ(Spec(value("key as u8 as u64")).scalar("c.s", {}, with_key(0x1ff)), 255u);
     EXPECT_EQ(Spec(value("key as i8 as u64")).scalar("c.s", {}, with_key(0x1ff)), ~std::uint64_t{0});
+    EXPECT_EQ(Spec(value("key as u8 as i8 as u64")).scalar("c.s", {}, with_key(0x1ff)), ~std::uint64_t{0});
+    EXPECT_EQ(Spec(value("key as i24 as u64")).scalar("c.s", {}, with_key(0x1ffffff)), ~std::uint64_t{0});
     EXPECT_EQ(Spec(value("((key as i64) >> 2) as u64")).scalar("c.s", {}, with_key(~std::uint64_t{7})),
               ~std::uint64_t{1});
     EXPECT_EQ(Spec(value("(key as i64) < 0 ? 1 : 2")).scalar("c.s", {}, with_key(~std::uint64_t{0})), 1u);
@@ -33,6 +36,78 @@ TEST(Statements, OnlyTheTakenSideIsEvaluated) {
     Spec either(value("key == 0 || 10 / key == 5 ? 1 : 0"));
     EXPECT_EQ(either.scalar("c.s", {}, with_key(0)), 1u);
     EXPECT_EQ(either.scalar("c.s", {}, with_key(3)), 0u);
+}
+
+// What is taken for the longest that a slice may be is what a hash of it may look at: one that is longer would
+// overflow.
+TEST(Statements, NoSliceIsLongerThanItsBound) {
+    Block block(1000);
+    for (std::size_t i = 0; i < block.size(); i++) block[i] = static_cast<std::uint8_t>(i * 7);
+    block[3] = 0xff;
+    const auto same = [&](const std::string& high, std::uint64_t key, std::uint64_t length, std::uint64_t from = 0) {
+        const Spec spec(
+            returning("record S { v: i8 }", "u64", "return fnv1a(b[" + std::to_string(from) + ".." + high + "])"));
+        std::uint64_t hash = 0xcbf29ce484222325u;
+        for (std::uint64_t i = from; i < from + length; i++) hash = (hash ^ block[i]) * 0x100000001b3u;
+        EXPECT_EQ(spec.scalar("c.s", block, with_key(key)), hash) << high << " of " << key;
+    };
+    same("2 + (key + 1)", 3, 4, 2);
+    same("2 + (key - 1)", 300, 299, 2);
+    same("key + 4", 20, 22, 2);
+    same("(key % 0x8000000000000001) * 2", 5, 10);
+    same("10 - (block.record(S, 3).v as u64)", 0, 11);
+    same("(key < 100 ? key : 8)", 50, 50);
+    same("(key < 8 ? 100 : key)", 7, 100);
+    same("(key & 15) >> (key >> 32)", 15, 15);
+    same("(key & 15) / (key >> 32)", (1ULL << 32) + 15, 15);
+    same("(key & 255) % 200", 199, 199);
+    same("max(key & 15, 9)", 12, 12);
+    same("max(key & 255, 9)", 200, 200);
+    same("key - 5", 205, 200);
+    same("10 - (key as i8 as u64)", 0xff, 11);
+}
+
+TEST(Statements, ASideThatDoesNotEndLeavesNothingBehind) {
+    const std::string record = "record R { n: u8  a: bytes(n)  v: u8 }\n";
+    const Spec spec(returning(record, "u64",
+                              "let r = block.record(R, 0)\nvar x = 0\n"
+                              "if key == 0 { x = r.n as u64 } else { x = r.v as u64 }\nreturn x * 256 + r.v"));
+    EXPECT_EQ(spec.scalar("c.s", {1, 2, 3}, with_key(0)), 0x103u);
+    EXPECT_EQ(spec.scalar("c.s", {1, 2, 3}, with_key(1)), 0x303u);
+}
+
+TEST(Statements, ConstantsAreComputedAsARunComputes) {
+    const auto is = [](const std::string& expression, std::int64_t result) {
+        EXPECT_EQ(Spec(returning("", "i64", "return " + expression)).scalar("c.s", {}, {}),
+                  static_cast<std::uint64_t>(result))
+            << expression;
+    };
+    is("-7 >> 1", -4);
+    is("((3 as i64) - 8) >> 1", -3);
+    is("(3 as i64) - 8 < 2 ? 1 : 0", 1);
+    is("((17 as u64) % 5) as i64", 2);
+    is("((17 as u64) / 5) as i64", 3);
+    is("200 as i8", -56);
+    is("0x800000 as i24", -0x800000);
+    is("~(-8)", 7);
+    is("~(5 as u8) as i64", -6);
+    is("((5 as u64) - 6) as i64", -1);
+    is("(1 as u64 << 63) as i64", std::numeric_limits<std::int64_t>::min());
+}
+
+TEST(Statements, WhatIsComputedOfAConstantHas64Bits) {
+    const Spec spec(returning("", "bytes(max 64)", "emit -(5 as i8), ~(5 as u8), (5 as u8) + 1, 5 as u8\nreturn"));
+    EXPECT_EQ(spec.run("c.s", {}).out.size(), 8u + 8 + 8 + 1);
+}
+
+// A name for one of two values may be what only one of them is sure to be.
+TEST(Statements, AMatchOfAChoiceCoversWhatBothSidesMayBe) {
+    const Spec spec(returning("record R { k: u8 in { 1 leaf, 2 inner } }\n", "u64",
+                              "let r = block.record(R, 0)\nvar k = r.k\nif key > 1 { k = 9 }\n"
+                              "match (key == 0 ? r.k : k) { leaf { return 1 }  inner { return 2 } }\nreturn 3"));
+    EXPECT_EQ(spec.scalar("c.s", {2}, with_key(0)), 2u);
+    EXPECT_EQ(spec.scalar("c.s", {2}, with_key(1)), 2u);
+    EXPECT_EQ(spec.scalar("c.s", {2}, with_key(2)), 3u);
 }
 
 TEST(Statements, BytesAndTheirNumbers) {
