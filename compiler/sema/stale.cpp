@@ -112,7 +112,6 @@ class StaleNames {
     bool let(const Stmt& s) {
         either(s.otherwise, {});
         if (s.value && s.value->type.kind == TypeKind::bytes) names_[s.index] = {variables_of(*s.value), s.span};
-        stale_.erase(s.index);
         return false;
     }
 
