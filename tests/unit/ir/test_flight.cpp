@@ -70,6 +70,21 @@ TEST(Flight, AGotoInALoopIsOneRead) {
     EXPECT_GT(flight(chain_of(20000, {leaves(Continue{}), value})).in_flight, 16U) << "each round queues one";
 }
 
+// The last round queues two and ends the step, the three before it one each.
+TEST(Flight, TheRoundsBeforeTheLastOneCount) {
+    const auto ends_in_the_last = [](Builder& b) {
+        b.loop(imm(4), 4, CIO_MALFORMED, [&](Operand) {
+            b.add(read_for(1));
+            b.if_(b.input(Input::block_tag), [&] {
+                b.add(read_for(1));
+                b.add(End{});
+            });
+        });
+        b.add(Fail{CIO_MALFORMED});
+    };
+    EXPECT_EQ(flight(chain_of(100, {ends_in_the_last, [](Builder& b) { b.add(End{}); }})).in_flight, 5U);
+}
+
 TEST(Flight, StepsThatGoToOneOrTheOtherHaveOneReadInFlight) {
     const auto either = [](Builder& b) {
         b.if_(b.input(Input::block_tag), [&] { b.add(read_for(0, 4096)); }, [&] { b.add(read_for(1, 4096)); });
@@ -77,6 +92,17 @@ TEST(Flight, StepsThatGoToOneOrTheOtherHaveOneReadInFlight) {
     };
     EXPECT_EQ(flight(chain_of(65536, {either, either})).in_flight, 1U);
     EXPECT_EQ(flight(chain_of(65536, {either, either})).block_memory, 4096U + CIO_PAD);
+}
+
+// One of two steps runs, and each would queue three: there are never six.
+TEST(Flight, WhatEitherOfTwoStepsQueuesIsNotBoth) {
+    const auto either = [](Builder& b) {
+        b.if_(b.input(Input::block_tag), [&] { b.add(read_for(1)); }, [&] { b.add(read_for(2)); });
+    };
+    const auto three = [](Builder& b) {
+        for (int i = 0; i < 3; i++) b.add(read_for(3));
+    };
+    EXPECT_EQ(flight(chain_of(100, {either, three, three, [](Builder& b) { b.add(End{}); }})).in_flight, 3U);
 }
 
 // Ten steps, each of which goes on to the next or to four leaves; the last one goes to 16. Of the 30 hops a run that
