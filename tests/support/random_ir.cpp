@@ -97,7 +97,7 @@ class ProgramMaker {
             case 12: return find();
             case 13: return copy();
             case 14: return emit();
-            case 15: builder_.assign(variables_[random_.below(variables_.size())], any()); return;
+            case 15: return assign();
             case 16: return next_or_prefetch();
             case 17: return next_or_prefetch();
             case 18: return check();
@@ -106,6 +106,13 @@ class ProgramMaker {
             case 21: return branch(depth);
             default: return loop(depth);
         }
+    }
+
+    // By a copy, or by what computes the value.
+    void assign() {
+        const Reg variable = variables_[random_.below(variables_.size())];
+        if (random_.one_in(2)) return builder_.assign(variable, any());
+        builder_.add(Binary{variable, static_cast<BinOp>(random_.below(19)), any(), any()});
     }
 
     void arithmetic() { keep(builder_.binary(static_cast<BinOp>(random_.below(19)), any(), any())); }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "bpf-templates/chainio_step.h"
+#include "compiler/ir/arith.h"
 #include "compiler/ir/artifact.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/values.h"
@@ -53,6 +54,37 @@ TEST(Fold, ConstantsAndCopies) {
             },
             {fold, eliminate_dead}),
         "  next step 0 at 20 for 512 in file 0 tag 0\n  %3 = arg 0\n  next step 0 at %3 for 512 in file 0 tag 0\n");
+}
+
+// Whatever one operation becomes, it is that for all values of its register.
+TEST(Fold, WhatAnOperationBecomesHoldsForAllValues) {
+    constexpr std::uint64_t most = ~std::uint64_t{0}, sign = std::uint64_t{1} << 63;
+    constexpr std::uint64_t values[] = {0, 1, 2, 3, 63, 64, 65, 255, sign - 1, sign, sign + 1, most - 1, most};
+    const auto same = [&](BinOp op, const std::function<Operand(Builder&, Operand, int)>& side, const auto& value_of) {
+        Builder b("p", ir::ProgramKind::step);
+        const Operand x = b.arg(0);
+        const Operand left = side(b, x, 0), right = side(b, x, 1);
+        queue(b, b.binary(op, left, right));
+        ir::Program program = b.finish();
+        fold({}, program);
+        const Operand is = std::get<ir::Next>(program.body.back().node).offset;
+        if (!is.is_imm && is != x) return;  // it is computed
+        for (const std::uint64_t v : values)
+            EXPECT_EQ(is.is_imm ? is.value : v, ir::evaluate(op, value_of(v, 0), value_of(v, 1)))
+                << "operation " << static_cast<int>(op) << " of " << value_of(v, 0) << " and " << value_of(v, 1);
+    };
+    for (int op = 0; op <= static_cast<int>(BinOp::umax); op++) {
+        for (const std::uint64_t c : values) {
+            for (const int at : {0, 1})
+                same(
+                    static_cast<BinOp>(op), [&](Builder&, Operand x, int side) { return side == at ? imm(c) : x; },
+                    [&](std::uint64_t v, int side) { return side == at ? c : v; });
+            same(
+                static_cast<BinOp>(op),
+                [&](Builder& b, Operand x, int side) { return side == 0 ? x : b.binary(BinOp::add, x, imm(c)); },
+                [&](std::uint64_t v, int side) { return side == 0 ? v : v + c; });
+        }
+    }
 }
 
 TEST(Fold, DecidedBranchesAndChecks) {
@@ -121,6 +153,21 @@ TEST(Common, LoadsOfTheBlockHappenOnce) {
               "  next step 0 at %0 for 512 in file 0 tag 0\n"
               "  %3 = load u32be block[4]\n"
               "  next step 0 at %3 for 512 in file 0 tag 0\n");
+}
+
+TEST(Common, AVariableIsNoNameForWhatItWasSetTo) {
+    EXPECT_EQ(after(
+                  [](Builder& b) {
+                      Operand key = b.arg(0);
+                      ir::Reg variable = b.variable(imm(0));
+                      b.add(ir::Binary{variable, BinOp::mul, key, imm(3)});
+                      queue(b, Operand::reg(variable));
+                      b.assign(variable, imm(7));
+                      queue(b, b.binary(BinOp::mul, key, imm(3)));
+                  },
+                  {eliminate_common, eliminate_dead}),
+              "  %0 = arg 0\n  %1 = 0\n  %1 = mul %0, 3\n  next step 0 at %1 for 512 in file 0 tag 0\n"
+              "  %1 = 7\n  %2 = mul %0, 3\n  next step 0 at %2 for 512 in file 0 tag 0\n");
 }
 
 TEST(Common, ALoadOfTheStateIsRepeatedAfterAStore) {
