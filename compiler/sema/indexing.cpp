@@ -142,10 +142,12 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
         error(out_of_range, e.span, "the slice ends before it begins", "write the lower bound first");
         return {};
     }
-    if (is_bytes && base.exact && high.expr->kind == ExprKind::int_const && high.expr->value > *base.exact) {
+    const std::uint64_t most = is_bytes && base.exact ? *base.exact : type.max;
+    if (high.expr->kind == ExprKind::int_const && high.expr->value > most) {
         error(out_of_range, e.span,
-              "the slice ends at byte " + std::to_string(high.expr->value) + " of " + std::to_string(*base.exact),
-              "end it at " + std::to_string(*base.exact) + " or before");
+              std::string("the slice ends at ") + (is_bytes ? "byte " : "element ") + std::to_string(high.expr->value) +
+                  (base.exact ? " of " : " of at most ") + std::to_string(most),
+              "end it at " + std::to_string(most) + " or before");
         return {};
     }
     Value out = make(is_bytes ? ExprKind::bytes_slice : ExprKind::array_slice, type, e.span);
@@ -160,8 +162,8 @@ Value Checker::slice_access(const ast::Expr& e, const ast::Slice& n) {
         out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(*length, type.max));
     } else if (high.expr->kind == ExprKind::int_const) {
         out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(high.expr->value, type.max));
-    } else if (const auto most = longest(*low.expr, *high.expr, {}, 12)) {
-        out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(*most, type.max));
+    } else if (const auto bound = longest(*low.expr, *high.expr, {}, 12)) {
+        out.expr->type.max = static_cast<std::uint32_t>(std::min<std::uint64_t>(*bound, type.max));
     }
     Value named = clone(base);
     out.expr->kids.push_back(std::move(base.expr));

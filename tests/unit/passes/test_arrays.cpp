@@ -97,12 +97,6 @@ TEST(Arrays, ElementsAndSlicesAreChecked) {
     EXPECT_EQ(spec.run("c.s", block, with_key(2)).names, "malformed") << "an array that the block does not hold";
 }
 
-TEST(Arrays, ConstantSlicesAreChecked) {
-    const Spec spec(
-        returning("record A { v: u8[4]  w: u8[4] }", "u64", "let s = block.record(A, 0).v[2..6]  return s[3]"));
-    EXPECT_EQ(spec.run("c.s", {1, 2, 3, 4, 5, 6, 7, 8}).names, "malformed") << "bytes of another field";
-}
-
 TEST(Arrays, AsManyAsALoopTakesWithoutABound) {
     const Spec spec(returning("record A { v: u8[4096] }", "u64",
                               "var sum = 0\nfor x in block.record(A, 0).v { sum = sum + x }\nreturn sum"));
