@@ -3,6 +3,7 @@
 
 Random specs (random_specs.py) have no constructs whose use has to fit; those stand here.
 """
+import itertools
 import json
 import os
 import pathlib
@@ -183,6 +184,35 @@ chain widths(f: file data, n: u64) -> bytes(max 64) {
 }
 """
 
+# Loops in more loops than have functions of their own in BPF.
+DEEP = """
+files data = "*.x"
+chain deep(f: file data, n: u64) -> u64 {
+  step s(w: block at 0 for 8 in f) {
+    var sum = 0
+    for a in range(0, 2) {
+      for b in range(0, 2) {
+        for c in range(0, 2) {
+          for d in range(0, 2) {
+            for e in range(0, 3) {
+              for g in range(0, 3) {
+                if g == n { continue }
+                if e == n + 1 { break }
+                sum = sum * 3 + g + 1
+              }
+              if e == n { continue }
+              if d == n { break }
+              sum = sum * 5 + a + b + c + d + e
+            }
+          }
+        }
+      }
+    }
+    return sum
+  }
+}
+"""
+
 
 def little(width, *numbers):
     return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number in numbers).hex()}}
@@ -275,6 +305,24 @@ def widths_cases():
     return {0: written((5, 2), (1000, 2), (5, 8), (7, 8)), 1: written((1, 4), (5, 2), (long, 4)), 2: written((1, 1), (1, 2), (1, 8), (1, 4))}
 
 
+def deep(n):
+    total = 0
+    for outer in itertools.product(range(2), repeat=4):
+        for e in range(3):
+            for g in range(3):
+                if g == n:
+                    continue
+                if e == n + 1:
+                    break
+                total = total * 3 + g + 1
+            if e == n:
+                continue
+            if outer[3] == n:
+                break
+            total = total * 5 + sum(outer) + e
+    return total % 2**64
+
+
 def called(folder):
     """The same order by an engine, whose reads come as the disk gives them."""
     subprocess.run([BUILD / "bin" / "chainc", folder / "order.chain", "-o", folder / "order.o"], check=True)
@@ -317,6 +365,7 @@ def main():
         failed += run(folder, "seeds", SEEDS, bytes(range(1, 65)), seeds_cases())
         failed += run(folder, "quotients", QUOTIENTS, bytes(8), {"constants": {n: {"value": value} for n, value in enumerate((-3, -1, 1, 2))}})
         failed += run(folder, "widths", WIDTHS, bytes(range(1, 9)), {"widths": widths_cases()})
+        failed += run(folder, "deep", DEEP, bytes(8), {"deep": {n: {"value": deep(n)} for n in range(5)}})
         failed += run(folder, "places", PLACES, places_data(), places_cases())
         sys.exit(1 if failed else 0)
 
