@@ -1,5 +1,7 @@
 // Checked AST to Chain IR.
 #pragma once
+#include <functional>
+
 #include "compiler/ir/ir.h"
 #include "compiler/sema/checked.h"
 
@@ -8,6 +10,7 @@ namespace chainio::passes {
 ir::Module lower(const checked::Module&);
 
 // The IR passes in their order, each in its own pair of files: constant folding, check elimination, dead code …
-void run_passes(ir::Module&);
+// `after`: called behind each of them, for the tests.
+void run_passes(ir::Module&, const std::function<void()>& after = {});
 
 }  // namespace chainio::passes

@@ -8,7 +8,7 @@
 
 namespace chainio::passes {
 
-void run_passes(ir::Module& module) {
+void run_passes(ir::Module& module, const std::function<void()>& after) {
     using Pass = void (*)(const ir::Module&, ir::Program&);
     static constexpr Pass pipeline[] = {
         fold,              // constants and copies
@@ -18,8 +18,12 @@ void run_passes(ir::Module& module) {
         eliminate_dead,    // what nothing reads
         renumber,          // few registers, fewer variables
     };
-    for (ir::Program& program : module.programs)
-        for (Pass pass : pipeline) pass(module, program);
+    for (ir::Program& program : module.programs) {
+        for (Pass pass : pipeline) {
+            pass(module, program);
+            if (after) after();
+        }
+    }
 }
 
 }  // namespace chainio::passes
