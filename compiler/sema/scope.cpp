@@ -32,13 +32,14 @@ void Checker::note_given(Span span, std::vector<diag::Note>& notes) const {
     }
 }
 
-// What -D gave to the expression that the error is about: nothing at its place says so.
+// What -D gave to the expression that the error is about: nothing at its place says so. A function's body is a part of
+// the expression that calls it.
 void Checker::note_defines(Span span, std::vector<diag::Note>& notes) const {
     const auto before = [](const Span& a, const Span& b) {
         return std::pair(a.end_line, a.end_col) < std::pair(b.line, b.col);
     };
-    const Span& there = expression_span_;
-    if (span.file != there.file || before(span, there) || before(there, span)) return;
+    const Span &there = expression_span_, &here = call_notes_.empty() ? span : call_notes_.front().span;
+    if (here.file != there.file || before(here, there) || before(there, here)) return;
     for (std::string_view name : defines_read_) {
         const auto given = options_.defines.find(std::string(name));
         if (notes.size() >= 4 || given == options_.defines.end()) return;
