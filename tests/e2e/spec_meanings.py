@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import spec_functions  # noqa: E402
+
 ROOT = pathlib.Path(os.environ.get("CHAINIO_ROOT", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("CHAINIO_BUILD", ROOT / "build" / "release"))
 
@@ -213,6 +216,35 @@ chain deep(f: file data, n: u64) -> u64 {
 }
 """
 
+# Integers of each width, hashes of each length, and numbers that end with the block or with 64 bits.
+INTEGERS = [(width, sign, order) for width in range(1, 9) for sign in "ui" for order in (("",) if width == 1 else ("le", "be"))]
+NUMBERS = f"""
+files data = "*.x"
+record Integers {{
+  {"  ".join(f"{sign}{8 * width}{order}_: {sign}{8 * width}{order}" for width, sign, order in INTEGERS)}
+}}
+record Most {{ v: varint_sqlite }}
+record Least {{ v: varint_leb128 }}
+chain integers(f: file data, n: u64) -> u64 {{
+  step s(r: Integers at 0 for 200 in f) {{
+    match n {{
+      {" ".join(f"{k} {{ return r.{sign}{8 * width}{order}_ as u64 }}" for k, (width, sign, order) in enumerate(INTEGERS))}
+    }}
+    fail not_found
+  }}
+}}
+chain crc(f: file data, n: u64) -> u64 {{ step s(w: block at 0 for 200 in f) {{ return crc32c(w[3..3 + n], 9) }} }}
+chain xxh(f: file data, n: u64) -> u64 {{ step s(w: block at 0 for 200 in f) {{ return xxh64(w[3..3 + n], 9) }} }}
+chain fnv(f: file data, n: u64) -> u64 {{ step s(w: block at 0 for 200 in f) {{ return fnv1a(w[3..3 + n], 9) }} }}
+chain most(f: file data, n: u64) -> u64 {{ step s(r: Most at 200 for n in f) {{ return r.v }} }}
+chain least(f: file data, n: u64) -> u64 {{ step s(r: Least at 216 for n in f) {{ return r.v }} }}
+chain decimals(f: file data, n: u64) -> u64 {{
+  step s(w: block at 256 + 32 * n for 32 in f) {{ return w[1..1 + w[0]].decimal() }}
+}}
+"""
+DECIMALS = ["0", "18446744073709551615", "18446744073709551616", "18446744073709551619", "18446744073709551620", "99999999999999999999",
+            "00000000000000000007", "000000000000000000007", "", "1x", "184467440737095516150"]
+
 
 def little(width, *numbers):
     return {"bytes": {"hex": b"".join(number.to_bytes(width, "little") for number in numbers).hex()}}
@@ -305,6 +337,27 @@ def widths_cases():
     return {0: written((5, 2), (1000, 2), (5, 8), (7, 8)), 1: written((1, 4), (5, 2), (long, 4)), 2: written((1, 1), (1, 2), (1, 8), (1, 4))}
 
 
+def numbers_data():
+    head = bytes((37 * i + 131) % 256 for i in range(200))
+    varints = (b"\xff" * 16) + b"\x80" * 9 + b"\1"
+    return (head + varints).ljust(256, b"\0") + b"".join((bytes([len(text)]) + text.encode()).ljust(32, b"5") for text in DECIMALS)
+
+
+def numbers_cases():
+    data, malformed, at, cases = numbers_data(), {"outcome": "malformed"}, 0, {}
+    for k, (width, sign, order) in enumerate(INTEGERS):
+        number = int.from_bytes(data[at:at + width], "big" if order == "be" else "little", signed=sign == "i")
+        cases.setdefault("integers", {})[k] = {"value": number % 2**64}
+        at += width
+    for chain, sum_of in (("crc", spec_functions.crc32c), ("xxh", spec_functions.xxh64), ("fnv", spec_functions.fnv1a)):
+        cases[chain] = {n: {"value": sum_of(data[3:3 + n], 9)} for n in [*range(42), 63, 64, 65, 127, 190]}
+    cases["most"] = {n: {"value": 2**64 - 1} if n >= 9 else malformed for n in range(1, 12)}
+    cases["least"] = {n: {"value": 2**63} if n >= 10 else malformed for n in range(1, 12)}
+    good = [text.isdigit() and len(text) <= 20 and int(text) < 2**64 for text in DECIMALS]
+    cases["decimals"] = {n: {"value": int(text)} if good[n] else malformed for n, text in enumerate(DECIMALS)}
+    return cases
+
+
 def deep(n):
     total = 0
     for outer in itertools.product(range(2), repeat=4):
@@ -366,6 +419,7 @@ def main():
         failed += run(folder, "quotients", QUOTIENTS, bytes(8), {"constants": {n: {"value": value} for n, value in enumerate((-3, -1, 1, 2))}})
         failed += run(folder, "widths", WIDTHS, bytes(range(1, 9)), {"widths": widths_cases()})
         failed += run(folder, "deep", DEEP, bytes(8), {"deep": {n: {"value": deep(n)} for n in range(5)}})
+        failed += run(folder, "numbers", NUMBERS, numbers_data(), numbers_cases())
         failed += run(folder, "places", PLACES, places_data(), places_cases())
         sys.exit(1 if failed else 0)
 
