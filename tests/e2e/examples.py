@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Every example: its tests pass in every engine, and its .yaml form is what is printed of its .chain form. The commands of memcached's page
 are run as they stand there, and its server is asked."""
 import os

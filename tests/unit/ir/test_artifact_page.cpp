@@ -32,7 +32,7 @@ TEST(ArtifactPage, AnEmptyModuleWrittenByHand) {
         u32(payload, v);
     u32(payload, 0);  // bounds
     Bytes file = {'C', 'I', 'O', 'S', 'P', 'E', 'C', 0};
-    u32(file, 13);
+    u32(file, 14);
     u32(file, static_cast<std::uint32_t>(24 + payload.size()));
     u32(file, crc32c(payload));
     u32(file, 0);
