@@ -1,6 +1,8 @@
 """sqlite3, unmodified: a range of a secondary index, each row somewhere else in its table; single lookups; warm ones."""
+import contextlib
 import random
 import re
+import sqlite3
 import tempfile
 
 from common import Trouble, output_of, progress
@@ -20,6 +22,9 @@ QUERY = "SELECT count(*), sum(id), sum(length(note)) FROM orders WHERE customer 
 # The timer counts in milliseconds, so that there are many of what is short.
 LOOKUP = "SELECT count(*), sum(id), sum(length(note)) FROM orders WHERE id IN ({ids});"
 LOOKUPS, WARM_QUERIES = 200, 20
+# Four tables that have grown beside each other, of which one is read: no two of its pages lie side by side.
+TABLES, GROWN, QUICK_GROWN = 4, 1_200_000, 200_000
+SCAN = "SELECT count(*), sum(id), sum(length(note)) FROM grown1;"
 GOALS = {"local": 4.0, "cloud": 6.0}  # times as quick as cold
 PREAD = re.compile(r"pread64\(\d+<[^>]*\.db>, .*, (\d+), (\d+)\) = \d+")
 
@@ -46,8 +51,25 @@ class Sqlite(Section):
             output_of(["sqlite3", half_made], input=SQL.format(rows=self.rows_in_file))
             output_of(["sync", "-f", half_made])
             half_made.rename(path)
-        self.file = path.name
+        self.file, self.grown = path.name, self.grow(path.parent)
         return path.parent
+
+    def grow(self, where):
+        rows = QUICK_GROWN if self.quick else GROWN
+        path = where / f"grown-{rows}.db"
+        if not path.exists():
+            progress(f"{TABLES} tables grow beside each other, {rows:,} rows …")
+            half_made = path.with_suffix(".new")
+            half_made.unlink(missing_ok=True)
+            with contextlib.closing(sqlite3.connect(half_made)) as db:
+                db.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" +
+                                 "".join(f"CREATE TABLE grown{table}(id INTEGER PRIMARY KEY, note TEXT NOT NULL);" for table in range(TABLES)))
+                for row in range(rows):
+                    db.execute(f"INSERT INTO grown{row % TABLES}(note) VALUES(?)", ("x" * (60 + row % 80),))
+                db.commit()
+            output_of(["sync", "-f", half_made])
+            half_made.rename(path)
+        return path.name
 
     def queries(self, words, sql):
         """By the program's own timer, which leaves out its start and its end: the first query, and the mean of the others, or the first again."""
@@ -132,7 +154,23 @@ class Sqlite(Section):
                 first, others = self.queries(runs[name], sql)
                 samples[f"first {name}"].append(first)
                 samples[name].append(others)
+        samples |= self.scans(volume, path.with_name(self.grown))
         self.report(volume, samples)
+
+    def scans(self, volume, path):
+        """All of a table that has grown beside others: plain, beside its chains, and with the kernel's read-ahead that suits it best."""
+        plain = lambda: self.query(self.words(path), SCAN)
+        self.scan_kib = None if self.quick else best_read_ahead(path, lambda: (forget(path), plain())[1])
+        runs = {"scan": plain, "scan ours": lambda: self.ours(path, SCAN)}
+        if self.scan_kib is not None:
+            runs["scan read-ahead"] = lambda: with_read_ahead(path, self.scan_kib, plain)
+        samples = {name: [] for name in runs}
+        for turn in range(self.rounds):
+            progress(f"sqlite, {volume}, scan {turn + 1} of {self.rounds} …")
+            for name in turned(runs, turn):
+                forget(path)
+                samples[name].append(runs[name]())
+        return samples
 
     def report(self, volume, samples):
         what = f"sqlite {self.found:,} rows of {self.rows_in_file / 1e6:g} M, {volume}"
@@ -149,4 +187,7 @@ class Sqlite(Section):
                                goal=goal_of_warm(samples, "lookup", "lookup again"), queries=2),
                       time_row(f"sqlite {LOOKUPS} cold lookups one by one, {volume}, A/A", samples, "lookup again", "lookup", "cold (both plain)", queries=2),
                       time_row(f"sqlite {LOOKUPS} cold lookups one by one, {volume}, the first, while the server starts", samples, "first lookup ours",
-                               "first lookup", "cold", queries=2)]
+                               "first lookup", "cold", queries=2),
+                      time_row(f"sqlite, a table that has grown beside others, {volume}", samples, "scan ours", "scan", "cold"),
+                      *([time_row(f"sqlite, a table that has grown beside others, {volume}", samples, "scan ours", "scan read-ahead",
+                                  f"kernel read-ahead at its best: {self.scan_kib} KiB")] if self.scan_kib is not None else [])]
