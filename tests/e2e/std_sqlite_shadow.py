@@ -125,31 +125,46 @@ def follow_scan(run, path, roots):
         run.same(f"reach_entry of {arguments}", answer.outcome, outcome)
 
 
-TABLE, IN_ORDER = 1 << 63, 1 << 62  # marks
+TABLE, IN_ORDER = (1 << 64) - 1, 1 << 63  # marks
 
 
 def scan_table(run, path, roots):
-    """The pages below a table's root are known again, and the third in a row has its leaves fetched, and the first ones of the next."""
+    """The pages below a table's root are known by those beside them. Who has read the first three leaves of one has begun to go through the table."""
     data, size, root = path.read_bytes(), 512, roots["rows0"]
     inner = children_of(data[(root - 1) * size:root * size])
     run.true("pages between the root and the leaves", len(inner) > 2, str(inner))
-    marks = [root | place << 32 for place in range(1, len(inner) + 1)]
-    third, leaves = (inner[2] - 1) * size, children_of(data[(inner[2] - 1) * size:inner[2] * size])
-    in_order = {"mark": marks[2] | IN_ORDER, "at": third}
-    fetched = [{"same": True, "at": (leaf - 1) * size, "for": size} for leaf in leaves] + [{"via": "reach_leaf", "args": [root, 3, i]} for i in range(64)]
+    page, behind = inner[1], inner[2]
+    leaves, last = (children_of(data[(each - 1) * size:each * size]) for each in (page, inner[-1]))
+    run.true("leaves", len(leaves) > 20, str(leaves))
+    place = lambda number: ((number - 1) * size, size)
+    beside = lambda i: (inner[i - 1] if i > 0 else 0) | (inner[i + 1] if i + 1 < len(inner) else 0) << 32
+    of_leaf = lambda above, count, nth: above | (count << 2 | nth) << 32
+    marks = [of_leaf(page, len(leaves), nth) for nth in (0, 1, 2, 3)]
+    first = [{"mark": marks[nth], "at": (leaves[nth - 1] - 1) * size} for nth in (1, 2, 3)]
+    goes_on = of_leaf(inner[0], 40, 3) | IN_ORDER
+    fetched = [{"same": True, "at": (leaf - 1) * size, "for": size} for leaf in leaves] + [{"mark": marks[0] | IN_ORDER, "at": (leaves[-1] - 1) * size}]
+    ahead = [{"via": "reach_child", "args": [behind, i]} for i in range(64)]
+    in_order = [{"mark": marks[nth] | IN_ORDER, "at": (leaves[nth - 1] - 1) * size} for nth in (1, 2, 3)]
+    rest = [{"via": "reach_child", "args": [page, i]} for i in range(3, len(leaves))]
     events(run, path, [("the schema", 0, size, 0, [{"mark": TABLE, "at": (root - 1) * size}]),
-                       ("a root", (root - 1) * size, size, TABLE, [{"mark": mark, "at": (page - 1) * size} for page, mark in zip(inner, marks)]),
-                       ("a page of unknown place", (root - 1) * size, size, 0, 0), ("the first page", third, size, marks[2], 0),
-                       ("behind another one", third, size, marks[2], 0, marks[0] | IN_ORDER), ("of another table", third, size, marks[2], 0, marks[1] + 1 | IN_ORDER),
-                       ("the second page in a row", third, size, marks[2], [in_order], marks[1]),
-                       ("the third page in a row", third, size, marks[2], [in_order] + fetched, marks[1] | IN_ORDER),
-                       ("a leaf", (leaves[0] - 1) * size, size, 0, 0, marks[1] | IN_ORDER)], "scan_table")
-    asked = [{"above": root, "place": 2, "leaf": i} for i in range(len(leaves))]
-    for answer in run.call("reach_leaf", {"db": path}, {}, asked):
-        run.same("reach a leaf", (answer.outcome, answer.value, answer.hops), ("ok", 1, 3))
-    for wrong in ({"above": root, "place": len(inner), "leaf": 0}, {"above": root, "place": 2, "leaf": len(leaves)}, {"above": leaves[0], "place": 0, "leaf": 0}):
-        [answer] = run.call("reach_leaf", {"db": path}, wrong, [{}])
-        run.same(f"reach_leaf of {wrong}", answer.outcome, "not_found")
+                       ("a root", *place(root), TABLE, [{"mark": beside(i), "at": (each - 1) * size} for i, each in enumerate(inner)]),
+                       ("a page of unknown place", *place(root), 0, 0), ("a page above leaves", *place(page), beside(1), first),
+                       ("behind leaves of the page before", *place(page), beside(1), fetched + ahead, goes_on),
+                       ("behind a leaf in no order", *place(page), beside(1), first, goes_on & ~IN_ORDER),
+                       ("behind leaves of another page", *place(page), beside(1), first, goes_on + 1),
+                       ("the last page", *place(inner[-1]), beside(len(inner) - 1), len(last) + 1, of_leaf(inner[-2], 40, 3) | IN_ORDER),
+                       ("the first leaf", *place(leaves[0]), marks[1], 0), ("the second leaf", *place(leaves[1]), marks[2], in_order[1:2], marks[1]),
+                       ("the third leaf", *place(leaves[2]), marks[3], in_order[2:3] + rest, marks[2] | IN_ORDER),
+                       ("the third leaf behind a second one alone", *place(leaves[2]), marks[3], in_order[2:3], marks[2]),
+                       ("the third leaf behind the first one", *place(leaves[2]), marks[3], 0, marks[1] | IN_ORDER),
+                       ("the third leaf behind another page's", *place(leaves[2]), marks[3], 0, marks[2] + 1 | IN_ORDER),
+                       ("another leaf", *place(leaves[5]), 0, 0, marks[3] | IN_ORDER)], "scan_table")
+    asked = [{"above": page, "nth": i} for i in range(len(leaves))]
+    for answer in run.call("reach_child", {"db": path}, {}, asked):
+        run.same("reach a leaf", (answer.outcome, answer.value, answer.hops), ("ok", 1, 2))
+    for wrong in ({"above": page, "nth": len(leaves)}, {"above": leaves[0], "nth": 0}):
+        [answer] = run.call("reach_child", {"db": path}, wrong, [{}])
+        run.same(f"reach_child of {wrong}", answer.outcome, "not_found")
 
 
 def main():
