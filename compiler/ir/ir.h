@@ -175,8 +175,8 @@ struct Param {
 };
 // args[slot] of a chain is field `field` of the header of file parameter `file`, filled in by the runtime.
 // HeaderArg::field: not a field of the header but the file's length; in shadow chains, how far the kernel reads ahead on its device,
-// the mark of the place where the read begins, and that of the marked place that the thread has read before it. Fields have lower
-// numbers than all of these.
+// the mark of the place where the read begins, and that of the place where the chain has last said something at a read of the
+// thread. Fields have lower numbers than all of these.
 inline constexpr std::uint16_t kFileSizeField = 0xffff, kReadAheadField = 0xfffe, kMarkField = 0xfffd, kLastMarkField = 0xfffc;
 // A header's field of this name is how long the file has to be.
 inline constexpr std::string_view kFileSizeName = "file_size";

@@ -54,7 +54,7 @@ Events::Events(const Parts& parts, bool explain)
       silent_(parts.plan.chains.size()),
       passed_(parts.plan.chains.size()),
       last_reads_(shim::kRings * parts.plan.classes.size()),
-      last_marked_(shim::kRings),
+      last_said_(shim::kRings * parts.plan.chains.size()),
       opened_for_(parts.plan.classes.size()),
       missing_(parts.spec.module().files.size()),
       unserved_(parts.plan.classes.size()),
@@ -204,7 +204,7 @@ void Events::run_read(const Message& message) {
     if (event.length == 0) return;
     if (known != nullptr && (waited || touched.any))
         parts_.score.saw_read_ahead(event.source, from_there && !touched.any, now);
-    Shown shown{.walker = touched.walker, .last_mark = last_mark(message), .is_marked = comes_upon_mark(message)};
+    Shown shown{.walker = touched.walker, .is_marked = is_marked(event)};
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (wants(chain) && !passes_over(chain, shown) && !(parts_.plan.chains[chain].blind && told))
@@ -216,21 +216,14 @@ void Events::run_read(const Message& message) {
     run_over(message, shown, *file);
 }
 
-// That of the place with a mark of its own that the thread has read before, where it is in the same file, as it is now;
-// 0: there is none.
-std::uint64_t Events::last_mark(const Message& message) const {
-    const Place& last = last_marked_[message.ring];
-    const std::uint64_t file = file_key(message.event.device, message.event.inode);
-    return last.file == file ? parts_.marks.own_of(file, last.offset) : 0;
+// The place where the chain has last asked for or marked something at a read of the thread.
+Events::Place& Events::last_said(const Message& message, std::uint32_t chain) {
+    return last_said_[std::size_t{message.ring} * parts_.plan.chains.size() + chain];
 }
 
-// Whether the place that is read has a mark of its own: the next read's last_mark().
-bool Events::comes_upon_mark(const Message& message) {
-    if (!any_by_marks_) return false;
-    const Place place{file_key(message.event.device, message.event.inode), message.event.offset};
-    const bool is_marked = parts_.marks.own_of(place.file, place.offset) != 0;
-    if (is_marked) last_marked_[message.ring] = place;
-    return is_marked;
+// Whether the place that is read has a mark of its own.
+bool Events::is_marked(const shim::Event& event) const {
+    return any_by_marks_ && parts_.marks.own_of(file_key(event.device, event.inode), event.offset) != 0;
 }
 
 // What the chains say that need not see the bytes can be read beside them.
@@ -246,7 +239,7 @@ void Events::on_begun(const Message& message) {
         if (parts_.plan.chains[chain].blind && wants(chain)) to_run_.push_back(chain);
     if (event.length == 0) return;
     ShadowFile* file = to_run_.empty() ? nullptr : file_of(event);
-    if (file != nullptr) run_over(message, {.last_mark = last_mark(message)}, *file);
+    if (file != nullptr) run_over(message, {}, *file);
     look_back({message.ring, event.source}, event);
     unread_.reads(message.ring, event.source);
 }
@@ -262,12 +255,17 @@ void Events::run_over(const Message& message, const Shown& what, ShadowFile& fil
             parts_.score.left_alone(chain);
             continue;
         }
-        if (by_marks_[chain]) shown.mark = parts_.marks.of(file.key, event.offset), shown.last_mark = what.last_mark;
+        if (by_marks_[chain]) {
+            const Place& last = last_said(message, chain);
+            shown.mark = parts_.marks.of(file.key, event.offset);
+            shown.last_mark = last.file == file.key ? parts_.marks.own_of(file.key, last.offset) : 0;
+        }
         if (parts_.plan.chains[chain].blind) {
             shown.length = std::min<std::uint32_t>(event.length, CIO_MAX_BLOCK);
             shown.offset = event.offset + event.length - shown.length;
         }
         const bool asked = run(chain, shown, &file, message.asked == event.length);
+        if (asked && by_marks_[chain]) last_said(message, chain) = {file.key, event.offset};
         if (what.walker != kNoRange && !what.is_marked) silent_[chain] = asked ? 0 : silent_[chain] + 1;
     }
     file.pins--;

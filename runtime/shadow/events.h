@@ -65,8 +65,7 @@ class Events final : public MessageSink {
     struct Shown {
         std::uint32_t length = 0;         // bytes of the read that are at hand, from its begin
         std::uint32_t walker = kNoRange;  // the chain whose walk has read them before
-        std::uint64_t last_mark = 0;
-        bool is_marked = false;  // where the read begins
+        bool is_marked = false;           // where the read begins
     };
     struct Place {
         std::uint64_t file = 0, offset = 0;
@@ -91,8 +90,8 @@ class Events final : public MessageSink {
     void run_read(const Message& message);
     void on_begun(const Message& message);
     std::uint32_t& last_read(const Opener& opener);
-    std::uint64_t last_mark(const Message& message) const;
-    bool comes_upon_mark(const Message& message);
+    Place& last_said(const Message& message, std::uint32_t chain);
+    bool is_marked(const shim::Event& event) const;
     void run_over(const Message& message, const Shown& what, ShadowFile& file);
     void on_ready(const Message& message);
     void on_ran(const Message& message);
@@ -124,7 +123,7 @@ class Events final : public MessageSink {
     std::vector<std::uint32_t> silent_;      // by chain: pages of walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how much the thread's latest read asked for
-    std::vector<Place> last_marked_;  // by ring: the latest place with a mark of its own that the thread has read
+    std::vector<Place> last_said_;           // by ring and chain
     std::vector<std::set<std::uint32_t>> opened_for_;  // by class: those of which chains on openings fetch into it
     struct Missing {
         std::uint32_t times = 0;  // siblings in a row that were not there

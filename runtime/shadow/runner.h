@@ -25,7 +25,7 @@ class Runner {
         std::uint32_t total = 0;   // of the whole read; at an open, of the latest read of such a file
         const ShadowFile* file = nullptr;
         const std::vector<std::uint64_t>* header = nullptr;
-        std::uint64_t mark = 0, last_mark = 0;    // of where the read began, and of the marked place read before it
+        std::uint64_t mark = 0, last_mark = 0;    // of where the read began, and of where the chain last said something
         std::span<const std::uint8_t> arguments;  // of a probe, as protocol.h lays them out
     };
     // The outcome. With CIO_OK, prefetches() is what the program will want.

@@ -153,11 +153,11 @@ def scan_table(run, path, roots):
                        ("behind a leaf in no order", *place(page), beside(1), first, goes_on & ~IN_ORDER),
                        ("behind leaves of another page", *place(page), beside(1), first, goes_on + 1),
                        ("the last page", *place(inner[-1]), beside(len(inner) - 1), len(last) + 1, of_leaf(inner[-2], 40, 3) | IN_ORDER),
-                       ("the first leaf", *place(leaves[0]), marks[1], 0), ("the second leaf", *place(leaves[1]), marks[2], in_order[1:2], marks[1]),
+                       ("the first leaf", *place(leaves[0]), marks[1], first[:1]), ("the second leaf", *place(leaves[1]), marks[2], in_order[1:2], marks[1]),
                        ("the third leaf", *place(leaves[2]), marks[3], in_order[2:3] + rest, marks[2] | IN_ORDER),
                        ("the third leaf behind a second one alone", *place(leaves[2]), marks[3], in_order[2:3], marks[2]),
-                       ("the third leaf behind the first one", *place(leaves[2]), marks[3], 0, marks[1] | IN_ORDER),
-                       ("the third leaf behind another page's", *place(leaves[2]), marks[3], 0, marks[2] + 1 | IN_ORDER),
+                       ("the third leaf behind the first one", *place(leaves[2]), marks[3], first[2:], marks[1] | IN_ORDER),
+                       ("the third leaf behind another page's", *place(leaves[2]), marks[3], first[2:], marks[2] + 1 | IN_ORDER),
                        ("another leaf", *place(leaves[5]), 0, 0, marks[3] | IN_ORDER)], "scan_table")
     asked = [{"above": page, "nth": i} for i in range(len(leaves))]
     for answer in run.call("reach_child", {"db": path}, {}, asked):

@@ -67,7 +67,7 @@ struct Event {         // what an unmodified program has just read
     Bytes bytes;
     std::uint64_t at = 0;
     std::optional<std::uint64_t> length, total;
-    std::uint64_t mark = 0, last_mark = 0;  // of the place, and of the one that was read before it
+    std::uint64_t mark = 0, last_mark = 0;  // of the place, and of where the chain last said something
 };
 
 struct Case {

@@ -76,7 +76,7 @@ struct BoundEvent {
     Bytes block;
     std::uint64_t at = 0;
     std::uint64_t total = 0;                // bytes of the whole read
-    std::uint64_t mark = 0, last_mark = 0;  // of the place where it began, and of the marked one before it
+    std::uint64_t mark = 0, last_mark = 0;  // of the place where it began, and of where the chain last said something
     const Bytes* file = nullptr;
 };
 
