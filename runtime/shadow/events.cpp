@@ -54,7 +54,6 @@ Events::Events(const Parts& parts, bool explain)
       silent_(parts.plan.chains.size()),
       passed_(parts.plan.chains.size()),
       last_reads_(shim::kRings * parts.plan.classes.size()),
-      last_said_(shim::kRings * parts.plan.chains.size()),
       opened_for_(parts.plan.classes.size()),
       missing_(parts.spec.module().files.size()),
       unserved_(parts.plan.classes.size()),
@@ -64,7 +63,6 @@ Events::Events(const Parts& parts, bool explain)
         const ChainPlan& chain = parts.plan.chains[i];
         looks_into_.push_back(goes_by_contents(parts.spec.module(), parts.plan, chain));
         by_marks_.push_back(std::ranges::any_of(parts.spec.module().chains[chain.chain].header_args, is_of_marks));
-        any_by_marks_ = any_by_marks_ || by_marks_.back();
         if (!chain.asks) continue;
         if (chain.mode == ir::ChainMode::on_read) on_read_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_open) {
@@ -74,6 +72,9 @@ Events::Events(const Parts& parts, bool explain)
         if (chain.mode == ir::ChainMode::on_ready) on_ready_[chain.source].push_back(i);
         if (chain.mode == ir::ChainMode::on_probe) on_probe_[chain.source].push_back(i);
     }
+    // Where none goes by marks nobody looks there, and a run begins with less to touch.
+    if (std::ranges::find(by_marks_, true) != by_marks_.end())
+        last_said_.resize(std::size_t{shim::kRings} * parts.plan.chains.size());
 }
 
 void Events::on_message(const Message& message) {
@@ -204,7 +205,7 @@ void Events::run_read(const Message& message) {
     if (event.length == 0) return;
     if (known != nullptr && (waited || touched.any))
         parts_.score.saw_read_ahead(event.source, from_there && !touched.any, now);
-    Shown shown{.walker = touched.walker, .is_marked = is_marked(event)};
+    Shown shown{.walker = touched.walker, .is_marked = touched.walker != kNoRange && is_marked(event)};
     to_run_.clear();
     for (std::uint32_t chain : on_read_[event.source])
         if (wants(chain) && !passes_over(chain, shown) && !(parts_.plan.chains[chain].blind && told))
@@ -223,7 +224,7 @@ Events::Place& Events::last_said(const Message& message, std::uint32_t chain) {
 
 // Whether the place that is read has a mark of its own.
 bool Events::is_marked(const shim::Event& event) const {
-    return any_by_marks_ && parts_.marks.own_of(file_key(event.device, event.inode), event.offset) != 0;
+    return !last_said_.empty() && parts_.marks.own_of(file_key(event.device, event.inode), event.offset) != 0;
 }
 
 // What the chains say that need not see the bytes can be read beside them.

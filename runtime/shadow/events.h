@@ -65,7 +65,7 @@ class Events final : public MessageSink {
     struct Shown {
         std::uint32_t length = 0;         // bytes of the read that are at hand, from its begin
         std::uint32_t walker = kNoRange;  // the chain whose walk has read them before
-        bool is_marked = false;           // where the read begins
+        bool is_marked = false;           // where the read begins, if a walk has led there
     };
     struct Place {
         std::uint64_t file = 0, offset = 0;
@@ -117,13 +117,12 @@ class Events final : public MessageSink {
     bool explain_;
     Runner runner_;
     ByMode on_read_, on_open_, on_ready_, on_probe_;
-    std::vector<bool> by_marks_;  // by chain: it goes by marks of where is read
-    bool any_by_marks_ = false;
+    std::vector<bool> by_marks_;             // by chain: it goes by marks of where is read
     std::vector<bool> looks_into_;           // by chain: it goes by more of a file than a glance tells
     std::vector<std::uint32_t> silent_;      // by chain: pages of walks in a row at which it asked for nothing
     std::vector<std::uint32_t> passed_;      // by chain: openings while it was quiet
     std::vector<std::uint32_t> last_reads_;  // by ring and class: how much the thread's latest read asked for
-    std::vector<Place> last_said_;           // by ring and chain
+    std::vector<Place> last_said_;           // by ring and chain; none where no chain goes by marks
     std::vector<std::set<std::uint32_t>> opened_for_;  // by class: those of which chains on openings fetch into it
     struct Missing {
         std::uint32_t times = 0;  // siblings in a row that were not there

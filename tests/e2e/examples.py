@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Every example: its tests pass in every engine, and its .yaml form is what is printed of its .chain form. The commands of memcached's page
-are run as they stand there, and its server is asked."""
+are run as they stand there, and its server is asked. The interpreter is the distribution's, which has its packages (lmdb, maxminddb)."""
 import os
 import pathlib
 import random
