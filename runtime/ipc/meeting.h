@@ -1,0 +1,39 @@
+// How a client comes to its channel: over a Unix socket (SOCK_SEQPACKET) it says which service it wants and how large
+// the frames are to be, and is handed the region and the doorbells. docs/protocol.md specifies it byte for byte. The
+// socket stays open as long as both are there; nothing else is said over it.
+#pragma once
+#include <cstddef>
+#include <expected>
+#include <string>
+#include <string_view>
+
+#include "runtime/ipc/channel.h"
+#include "runtime/ipc/own_fd.h"
+
+namespace chainio::ipc {
+
+inline constexpr std::size_t kMostName = 255;  // bytes of a service's name
+inline constexpr std::size_t kMostWhy = 1000;  // bytes of a refusal
+
+struct Hello {
+    std::string service;
+    Shape shape;
+};
+
+struct Welcome {
+    OwnFd region;
+    OwnFd server_bell;  // wakes the server
+    OwnFd client_bell;  // wakes the client
+};
+
+// The client's side. An error says what to do about it.
+std::expected<void, std::string> say_hello(int socket, const Hello& hello);
+std::expected<Welcome, std::string> hear_answer(int socket);
+
+// The server's side. A hello that cannot be is an error, which is what to refuse the client with; one that has not
+// come yet, or whose client is gone, is one without a word.
+std::expected<Hello, std::string> hear_hello(int socket);
+bool welcome(int socket, int region, int server_bell, int client_bell);
+void refuse(int socket, std::string_view why);
+
+}  // namespace chainio::ipc
