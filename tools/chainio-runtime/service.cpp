@@ -4,8 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,18 +23,9 @@ std::unexpected<std::string> system_error(const std::string& what) {
     return std::unexpected(what + ": " + std::strerror(errno));
 }
 
-std::string_view remedy_of(int why) {
-    if (why == ENOENT) return "; make its folder first, or give --socket another path";
-    if (why == EACCES || why == EROFS || why == EPERM)
-        return "; give --socket a path in a folder that this user may write to";
-    return "";
-}
-
 // What a descriptor that is waited for belongs to, and which one of these.
 enum class Source : std::uint8_t { signals, listener, progress, preparation, look, manager, client };
-constexpr unsigned kLinesATurn = 16;  // of a client of the control socket
-// Who does not wait is refused where there is no room, so that many that begin at once want it.
-constexpr int kBacklog = 4096;
+constexpr unsigned kLinesATurn = 16;                 // of a client of the control socket
 constexpr std::chrono::milliseconds kShortage{100};  // of descriptors: until it may be over
 constexpr std::chrono::milliseconds kShortOfMemory{10};
 constexpr unsigned kSourceShift = 56;
@@ -45,38 +34,12 @@ std::uint64_t key_of(Source source, std::uint64_t number) {
     return static_cast<std::uint64_t>(source) << kSourceShift | number;
 }
 
-// Why a socket file has to stay; empty: it was left by a process that is gone, or is gone itself. Of one that does not
-// say so, as it is another user's or of another kind, nobody knows.
-std::string why_not_ours(const sockaddr_un& address, const std::string& path) {
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const bool served = fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    const int why = served ? 0 : errno;
-    if (fd >= 0) close(fd);
-    if (why == ECONNREFUSED || why == ENOENT) return {};
-    // EAGAIN: by somebody who is slow to accept.
-    if (served || why == EAGAIN)
-        return fmt::format("another process serves '{}'; end that one, or give --socket another path", path);
-    return fmt::format(
-        "whether another process serves '{}' cannot be asked: {}; give --socket another path, or remove it if nobody "
-        "does",
-        path, std::strerror(why));
-}
-
-constexpr std::pair<dev_t, ino_t> kNoFile;
-
 // Whether somebody has frames who gives them back: not those that an interface keeps to receive into. Inside the kernel
 // chains have memory of their own.
 bool lends_frames(const engine::Engine& engine) {
     if (engine.in_kernel()) return false;
     const auto lent = [](umem::Owner owner) { return owner >= engine::kHandedOut && !net::Owners::keep(owner); };
     return !engine.slab().is_alone([](umem::Frame) { return false; }, lent);
-}
-
-// Its device and inode.
-std::pair<dev_t, ino_t> file_of(const std::string& path) {
-    struct stat info{};
-    if (lstat(path.c_str(), &info) != 0) return kNoFile;
-    return {info.st_dev, info.st_ino};
 }
 
 }  // namespace
@@ -91,52 +54,13 @@ Service::Service(const Options& options, Manager& manager, metrics::Fallbacks fa
       done_(now_->engine->capacity()) {}
 
 Service::~Service() {
-    stop_listening();
     if (signals_ >= 0) close(signals_);
 }
 
-void Service::stop_listening() {
-    if (listener_ < 0) return;
-    // First, as whoever finds a socket that nobody serves puts an own one in its place. One that was put there, because
-    // somebody had removed ours, stays; one that cannot be asked about is ours as far as anybody knows.
-    if (const auto now = file_of(path_); now == own_ || now == kNoFile) unlink(path_.c_str());
-    close(std::exchange(listener_, -1));
-}
-
 std::expected<void, std::string> Service::listen(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.empty() || path.size() >= sizeof address.sun_path) {
-        return std::unexpected(
-            fmt::format("--socket '{}': the path of a socket has 1 to {} characters; give a shorter "
-                        "one, as below /run",
-                        path, sizeof address.sun_path - 1));
-    }
-    std::memcpy(address.sun_path, path.data(), path.size());
-    struct stat info{};
-    if (lstat(path.c_str(), &info) == 0) {
-        if (!S_ISSOCK(info.st_mode))
-            return std::unexpected(
-                fmt::format("'{}' exists and is not a socket; remove it, or give --socket another path", path));
-        if (std::string why = why_not_ours(address, path); !why.empty()) return std::unexpected(std::move(why));
-        unlink(path.c_str());
-    }
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return system_error("socket");
-    // Whoever may connect may read the files, so that only the owner may.
-    const mode_t before = umask(0177);
-    const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    umask(before);
-    // Without the file's number it could not be told at the end whether it is still ours to remove.
-    if (bound == 0) own_ = file_of(path);
-    if (bound != 0 || own_ == kNoFile || ::listen(fd, kBacklog) != 0) {
-        const int why = errno;
-        close(fd);
-        if (bound == 0) unlink(path.c_str());
-        return std::unexpected(fmt::format("cannot listen at '{}': {}{}", path, std::strerror(why), remedy_of(why)));
-    }
-    listener_ = fd;
-    path_ = path;
+    auto listening = SocketFile::listen(path, SOCK_STREAM, "--socket");
+    if (!listening) return std::unexpected(listening.error());
+    control_ = std::move(*listening);
     return {};
 }
 
@@ -160,7 +84,7 @@ std::expected<void, std::string> Service::watch_signals() {
 
 void Service::accept_clients() {
     while (clients_.size() < kMostClients) {
-        const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        const int fd = accept4(control_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno != EAGAIN) accept_again_ = std::chrono::steady_clock::now() + kShortage;
             return;
@@ -302,7 +226,7 @@ std::expected<void, std::string> Service::wait(int timeout_ms) {
     const bool short_of = std::chrono::steady_clock::now() < accept_again_;
     if (short_of) timeout_ms = timeout_ms < 0 ? kShortage.count() : std::min<int>(timeout_ms, kShortage.count());
     if (stops_ == 0 && !short_of && clients_.size() < kMostClients)
-        waits_->want(listener_, EPOLLIN, key_of(Source::listener, 0));
+        waits_->want(control_.fd(), EPOLLIN, key_of(Source::listener, 0));
     for (Edition* edition : {now_.get(), before_.get()}) {
         if (edition == nullptr) continue;
         if (edition->engine->in_flight() == 0 && edition->engine->reads_under_way() == 0) continue;

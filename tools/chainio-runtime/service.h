@@ -1,7 +1,5 @@
 // Call requests over a Unix socket: one JSON object a line in, one a line out, in the order in which chains end.
 #pragma once
-#include <sys/types.h>
-
 #include <array>
 #include <chrono>
 #include <climits>
@@ -21,6 +19,7 @@
 #include "tools/chainio-runtime/notify.h"
 #include "tools/chainio-runtime/preparation.h"
 #include "tools/chainio-runtime/request.h"
+#include "tools/chainio-runtime/socket_file.h"
 #include "tools/chainio-runtime/waits.h"
 #include "tools/chainio-runtime/watch.h"
 
@@ -61,7 +60,6 @@ class Service {
     static constexpr int kLookMs = 1000;  // between two looks at the files' names
 
     // service.cpp: clients of the control socket
-    void stop_listening();
     void accept_clients();
     void take_lines(std::uint64_t key, Client& client);
     bool start(std::uint64_t key, Client& client, const std::string& line);
@@ -145,9 +143,8 @@ class Service {
     std::set<std::pair<std::string, std::string>> said_;  // fallbacks, by name and reason
     std::set<std::string> told_endpoints_;                // those that a line has said are served
     std::array<std::uint64_t, 3> looked_for_news_{};      // the edition, its engine's fallbacks and ours, as they were
-    std::string path_;
-    std::pair<dev_t, ino_t> own_{};  // of the socket there
-    int listener_ = -1, signals_ = -1;
+    SocketFile control_;
+    int signals_ = -1;
     unsigned stops_ = 0;
     unsigned choosing_ = 0;  // the edition whose engine is not chosen yet
     bool hung_up_ = false;

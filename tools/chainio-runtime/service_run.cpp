@@ -204,7 +204,7 @@ void Service::leave_if_held() {
                                          : "a reload is given up, whose edition is not prepared";
     const std::uint64_t answers = answered();
     server_.reset();
-    stop_listening();
+    control_.stop();
     say(fmt::format("stopped after {} answers; {}\n", answers, what));
     _exit(kExitOk);
 }
