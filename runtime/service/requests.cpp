@@ -421,6 +421,11 @@ bool Requests::write_reply(Slot& slot) {
 
 void Requests::fail(std::uint32_t index) {
     Slot& slot = slots_[index];
+    // A handler of failures that has found no room behind what the request had replied says all of it anew.
+    if (slot.on_failure || (slot.on_malformed && module_.services[slot.service].on_failure < 0)) {
+        slot.on_failure = slot.on_malformed = slot.replying = false;
+        slot.io->result = 0;
+    }
     // What it says behind the reply, of what is behind the request, holds even so.
     if (std::exchange(slot.replying, false)) {
         while (slot.run->go_on() == ir::HandlerRun::Stop::reply) {}

@@ -167,6 +167,42 @@ def test_lines(server):
     sock.close()
 
 
+FAILING = """
+service failing on udp 7001 via uring {
+  request { times: u16be  malformed: u8 }
+  on request {
+    for i in range(0, request.times) max 2000 { reply "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-*/|" }
+    if request.malformed == 1 { fail malformed }
+    fail not_found
+  }
+  on malformed { reply "bad" }
+  HANDLER
+}
+"""
+
+
+class Failing(Server):
+    ARTIFACT, FILE, SERVICES, ENDPOINTS = "failing.bpf.o", None, ("failing",), 1
+
+
+def test_failing(folder):
+    """A request that fails behind a reply which is too long already: what is said of the failure is all that comes."""
+    for handler, told in (('on failure { reply "sorry" }', b"sorry"), ("", b"bad")):
+        (folder / "failing.chain").write_text("app failing { }\n" + FAILING.replace("HANDLER", handler))
+        subprocess.run([BUILD / "bin" / "chainc", folder / "failing.chain", "-o", folder / "failing.bpf.o"], check=True)
+        server = Failing(folder)
+        sock = server.client("failing")
+        for times in (1, 977, 978, 979, 2000):
+            for malformed, said in ((0, told), (1, b"bad")):
+                sock.send(struct.pack("!HB", times, malformed))
+                whole = PART * times + said
+                # Of one that is malformed, too, a reply that is too long is a failure.
+                expect(f"{times} parts and then {told.decode()}, {malformed}", sock.recv(1 << 17), whole if len(whole) <= 65507 else told)
+        expect("each is answered", server.stats("failing")["unanswered"], 0)
+        sock.close()
+        expect("ends", server.stop(), 0)
+
+
 def test_plain(server):
     sock = server.client("plain")
     for length in (1, 1400, 20000, 65000):
@@ -504,6 +540,7 @@ def main():
         expect("ends", server.stop(), 0)
         test_numbered(folder)
         test_long_begin(folder)
+        test_failing(folder)
         test_varied(folder)
         test_several(folder)
         test_overload(folder, lambda *options: Server(folder, *options))
