@@ -52,7 +52,9 @@ class End {
     std::span<std::uint8_t> frame(std::uint32_t number) const {
         return {region_.base() + frames_at_ + std::size_t{number} * shape_.frame_bytes, shape_.frame_bytes};
     }
-    bool any_came() const { return in_.waiting(); }
+    // As the other side says: it may be more than there can be, which the next look finds.
+    std::uint32_t came() const { return in_.waiting(); }
+    bool any_came() const { return came() != 0; }
     // From here on until awake() the other side rings when something comes. True: nothing had come.
     bool fall_asleep();
     // Whether the doorbell was rung meanwhile, or is about to be.

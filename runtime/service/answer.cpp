@@ -144,6 +144,10 @@ std::size_t Answer::cut(const engine::Stretch& head, std::size_t from, std::size
     return made;
 }
 
+void Answer::copy_to(std::uint8_t* to) const {
+    for (const engine::Stretch& piece : stretches_) to = std::copy_n(data(piece), piece.length, to);
+}
+
 std::size_t Answer::join(std::span<engine::Stretch> stretches) const {
     std::size_t made = 0;
     for (const engine::Stretch& next : stretches) {

@@ -42,6 +42,8 @@ class Answer : public Sink {
     // The stretches of `length` bytes of the reply from `from` on behind `head`, those that touch joined.
     std::size_t cut(const engine::Stretch& head, std::size_t from, std::size_t length,
                     std::span<engine::Stretch> out) const;
+    // All of it, to where there is room for that.
+    void copy_to(std::uint8_t* to) const;
     // Moves short text to the bytes that it goes out with, in front of them or behind, where their frame has room and
     // nothing else of it is sent; and gives how many stretches are left. Of a reply that is one datagram.
     std::size_t join(std::span<engine::Stretch> stretches) const;

@@ -15,10 +15,8 @@ Generation::Generation(engine::Engine& with, Files opened, const Places& places,
       lender(with) {
     for (auto* list : {&starved, &again, &yielding, &short_of_memory})
         list->reserve(places.run + places.shed + places.parked);
-    for (std::size_t i = 0; i < module.services.size(); i++) {
-        counters.push_back(std::make_shared<ServiceCounters>());
-        udp_counters.push_back(std::make_shared<ServiceCounters>());
-    }
+    for (auto* of : {&counters, &udp_counters, &ring_counters})
+        for (std::size_t i = 0; i < module.services.size(); i++) of->push_back(std::make_shared<ServiceCounters>());
 }
 
 void Generation::inherit_counters(const Generation& before) {
@@ -27,6 +25,7 @@ void Generation::inherit_counters(const Generation& before) {
         if (!old) continue;
         counters[i] = before.counters[*old];
         udp_counters[i] = before.udp_counters[*old];
+        ring_counters[i] = before.ring_counters[*old];
     }
 }
 

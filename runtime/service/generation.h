@@ -49,10 +49,11 @@ struct Generation {
     bool one_by_one = false;                     // of these one alone was gone on with last
     std::uint32_t alone = engine::kNoIndex;      // it, while no other one is to be gone on with
     std::uint64_t alone_until_ns = 0;
-    std::vector<std::shared_ptr<ServiceCounters>> counters, udp_counters;  // by service: of connections, of datagrams
-    unsigned connections = 0;                                              // and datagrams, whose requests run here
-    Lender lender;                                                         // its frames that leave by connections
-    unsigned closing = 0;  // listeners of it that may still hand over a connection
+    // By service: of connections, of datagrams, of clients of rings.
+    std::vector<std::shared_ptr<ServiceCounters>> counters, udp_counters, ring_counters;
+    unsigned connections = 0;  // and datagrams, whose requests run here
+    Lender lender;             // its frames that leave by connections
+    unsigned closing = 0;      // listeners of it that may still hand over a connection
 };
 
 std::vector<engine::ClassRank> ranks_of(const ir::Module& module);

@@ -47,7 +47,8 @@ Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& opti
     }
     for (std::size_t i = places; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
     const std::size_t longest = std::max(kMostDatagrams * options.datagram_bytes, kLongestDatagram);
-    datagrams_.reserve(Net::kDatagrams + options.interfaces.size() * kXdpPlaces);
+    const std::size_t of_rings = options.rings < 0 ? 0 : kRingPlaces;
+    datagrams_.reserve(Net::kDatagrams + options.interfaces.size() * kXdpPlaces + of_rings);
     for (std::uint32_t i = 0; i < Net::kDatagrams; i++) datagrams_.emplace_back(longest);
     for (const std::string& name : options.interfaces) {
         interfaces_.emplace_back().name = name;
@@ -55,6 +56,10 @@ Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& opti
             datagrams_.emplace_back(longest);
             free_xdp_.push_back(static_cast<std::uint32_t>(datagrams_.size() - 1));
         }
+    }
+    for (std::size_t i = 0; i < of_rings; i++) {
+        datagrams_.emplace_back(longest);
+        free_ring_.push_back(static_cast<std::uint32_t>(datagrams_.size() - 1));
     }
     for (auto* list : {&dirty_, &turn_}) list->reserve(places + datagrams_.size());
     for (auto* list : {&heard_of_, &gathering_}) list->reserve(places);
@@ -77,6 +82,9 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engin
     server->fallbacks_ = &fallbacks;
     server->open_interfaces();
     server->wait_for_queues();
+    if (options.rings >= 0) server->serve_rings();
+    if (server->ring_requests_ && server->ring_requests_->base() == nullptr)
+        return std::unexpected("no memory for requests of clients of rings; start without --rings");
     return server;
 }
 
@@ -99,7 +107,7 @@ bool Server::is_open(const Listener& listener) { return listener.fd >= 0 || list
 bool Server::drained() const {
     const auto busy = [](const Interface& each) { return each.port != nullptr && !is_over(each); };
     return draining_ && used_ == 0 && datagrams_used_ == 0 && std::ranges::none_of(listeners_, is_open) &&
-           std::ranges::none_of(interfaces_, busy);
+           std::ranges::none_of(interfaces_, busy) && (!rings_ || rings_->drained());
 }
 
 std::string Server::undrained() const {
@@ -111,6 +119,7 @@ std::string Server::undrained() const {
     count(std::ranges::count_if(listeners_, is_open), "port");
     count(used_, "connection");
     count(datagrams, "datagram");
+    count(rings_ ? rings_->count() : 0, "client of rings");
     for (const Interface& each : interfaces_)
         if (each.port != nullptr && !is_over(each)) left.push_back(fmt::format("what {} has to send", each.name));
     return fmt::format("{}", fmt::join(left, ", "));
@@ -147,6 +156,7 @@ bool Server::is_due(std::uint64_t& last_ns, int each_ms) {
 }
 
 void Server::step(std::uint64_t until_ns) {
+    if (rings_) rings_->awake();
     look_for_backlog();
     for (Generation* each : {now_.get(), before_.get()}) {
         if (each == nullptr) continue;
@@ -161,7 +171,8 @@ void Server::step(std::uint64_t until_ns) {
         const unsigned count = net_->take(events_);
         take_events(std::span(events_).first(count));
         // What is settled may start requests, and requests that end leave their connections to be settled.
-        const bool asked = settle_sockets(), came = take_from_interfaces();
+        const bool asked = settle_sockets(), by_packets = take_from_interfaces();
+        const bool came = take_from_rings() || by_packets;
         left_in_rings_ = came;
         if (count == 0 && (dirty_.empty() || round != 0) && !asked && !came) break;
         // One request of each and no more: who has sent thousands at once is marked anew, and others' come in between.
@@ -177,6 +188,7 @@ void Server::step(std::uint64_t until_ns) {
     take_places_of_slow();
     give_up_late();
     accept_again();
+    look_after_rings();
     look_at_bound_link();
     end_generation();
     note_idle_again();

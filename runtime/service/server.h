@@ -23,6 +23,7 @@
 #include "runtime/service/net.h"
 #include "runtime/service/own_source.h"
 #include "runtime/service/plan.h"
+#include "runtime/service/ring_clients.h"
 
 namespace chainio::service {
 
@@ -36,6 +37,7 @@ struct ServerOptions {
     std::vector<std::string> interfaces;  // that `via xdp` takes datagrams from
     net::Copy copy = net::Copy::automatic;
     net::Attach attach = net::Attach::automatic;
+    int rings = -1;                             // a socket at which clients of rings come; -1: none do
     bool share = false;                         // the interfaces with XDP programs that others attach by libxdp
     std::uint64_t timeout_ns = 10'000'000'000;  // for the rest of a request, and for a peer to take a reply
     std::uint64_t idle_ns = 0;                  // for which a connection may be idle; 0: however long
@@ -77,6 +79,7 @@ class Server {
     const std::vector<Listening>& listening() const { return listening_; }
     int next_timeout_ms() const {
         if (any_short()) return kShortTickMs;
+        if (rings_ && (rings_->any_unheard() || rings_->shortage() != 0)) return kEndingTickMs;
         const auto opening = [](const Interface& each) { return each.tries != 0 || each.until_ns != 0; };
         if (draining_ || before_ || accept_again_ns_ != 0 || !waiting_.empty() ||
             std::ranges::any_of(interfaces_, opening))
@@ -113,6 +116,10 @@ class Server {
     const ServiceCounters& counters(std::uint32_t service, bool tcp) const {
         return *(tcp ? now_->counters : now_->udp_counters)[service];
     }
+    bool serves_rings() const { return rings_.has_value(); }
+    const ServiceCounters& ring_counters(std::uint32_t service) const { return *now_->ring_counters[service]; }
+    // Whether processes reach it by shared memory.
+    bool is_reached_by_rings(std::uint32_t service) const;
     // What the drivers have answered of a service's datagrams, and what they could not; nothing where nothing is kept.
     std::optional<net::KeptCounters> kept(std::uint32_t service) const;
     // No reply that was kept so far is sent from here on.
@@ -192,6 +199,7 @@ class Server {
     // What is watched behind them: the news of interfaces' features, and of interfaces.
     std::uint32_t place_of_news() const { return static_cast<std::uint32_t>(interfaces_.size()) * kMostWatched; }
     std::uint32_t place_of_links() const { return place_of_news() + 1; }
+    std::uint32_t place_of_rings() const { return place_of_links() + 1; }
     struct Listener {
         int fd = -1;
         Generation* generation = nullptr;
@@ -260,11 +268,24 @@ class Server {
     bool settle_sockets();
     static void count_dropped(Listener& listener);
     static ServiceCounters& counters_of(const Datagram& datagram) {
-        return *datagram.generation->udp_counters[datagram.service];
+        const bool by_ring = datagram.ring_client != engine::kNoIndex;
+        return *(by_ring ? datagram.generation->ring_counters : datagram.generation->udp_counters)[datagram.service];
     }
     static const ir::Service& service_of(const Datagram& datagram) {
         return datagram.generation->module.services[datagram.service];
     }
+
+    // server_rings.cpp
+    static constexpr std::uint32_t kRingPlaces = 1024;  // requests of clients of rings at once
+    static constexpr std::size_t kLongestMessage = CIO_MAX_BLOCK, kRingRoom = kLongestMessage + CIO_PAD;
+    void serve_rings();
+    std::expected<std::uint32_t, std::string> find_for_ring(std::string_view name) const;
+    bool has_room_for_ring(std::uint32_t service) const;
+    bool take_from_rings();
+    void begin_from_ring(const RingRequest& request);
+    Sent send_by_ring(Datagram& datagram, std::uint32_t slot);
+    void settle_ring(std::uint32_t index);
+    void look_after_rings();
 
     // server_memory.cpp
     void datagram_reply_too_long(Generation& generation, std::uint32_t slot);
@@ -292,6 +313,7 @@ class Server {
     void let_interfaces_go();
     void was_watched(const NetEvent& event);
     bool interfaces_idle();
+    int flush_interfaces();
     bool take_from_interfaces();
     bool leaves_backlog() const { return backlog_ != 0 && waiting_.size() >= options_.waiting; }
     void look_for_backlog();
@@ -385,12 +407,16 @@ class Server {
     std::vector<std::string> news_;
     std::string bound_lost_;  // why nobody is heard at the address of a link, as it was said last
     std::uint64_t gone_ = 0;
-    std::vector<std::uint32_t> free_xdp_;  // places for what comes by an interface
-    std::uint64_t looked_ns_ = 0;          // into their rings
-    std::size_t backlog_ = 0;              // what came there while nobody could look, and was not taken yet
-    std::uint64_t backlog_held_ns_ = 0;    // how long none of it has been taken
-    bool backlog_moves_ = false;           // some was taken since the last look
-    bool backlog_overdue_ = false;         // chains do not go on: until the rings are empty, all is taken that came
+    std::vector<std::uint32_t> free_xdp_;              // places for what comes by an interface
+    std::vector<std::uint32_t> free_ring_;             // and by a ring
+    std::optional<engine::LazyMemory> ring_requests_;  // by such a place: what came
+    std::optional<RingClients> rings_;
+    std::uint64_t rings_looked_ns_ = 0;
+    std::uint64_t looked_ns_ = 0;        // into their rings
+    std::size_t backlog_ = 0;            // what came there while nobody could look, and was not taken yet
+    std::uint64_t backlog_held_ns_ = 0;  // how long none of it has been taken
+    bool backlog_moves_ = false;         // some was taken since the last look
+    bool backlog_overdue_ = false;       // chains do not go on: until the rings are empty, all is taken that came
     metrics::Fallbacks* fallbacks_ = nullptr;
     std::vector<NetEvent> events_;
     unsigned late_looks_ = 0;  // one after the other

@@ -224,6 +224,7 @@ Server::Sent Server::without_begin(const Datagram& datagram, std::uint32_t slot)
 // Longer than may be sent: nothing was, and something shorter may be said instead.
 Server::Sent Server::send_reply(std::uint32_t index, std::uint32_t slot) {
     Datagram& datagram = datagrams_[index];
+    if (datagram.ring_client != engine::kNoIndex) return send_by_ring(datagram, slot);
     Answer& answer = datagram.answer;
     Requests& requests = datagram.generation->requests;
     const std::int32_t program = service_of(datagram).on_datagram;
@@ -333,6 +334,7 @@ void Server::settle_datagram(std::uint32_t index) {
     datagram.used = false;
     datagram.fd = -1;
     datagram.generation->connections--;
+    if (datagram.ring_client != engine::kNoIndex) return settle_ring(index);
     if (datagram.port != engine::kNoIndex) {
         interfaces_[datagram.port].port->release(datagram.frame);
         return free_xdp_.push_back(index);

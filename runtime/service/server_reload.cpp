@@ -244,6 +244,7 @@ std::expected<void, std::string> Server::reload(engine::Engine& engine, Files fi
     now_ = std::move(next);
     let_interfaces_go();
     use_listeners(std::move(*listeners));
+    if (rings_) rings_->find_anew();
 
     std::vector<std::uint32_t> in_order;
     for (std::uint32_t index = waiting_.pop(); index != engine::kNoIndex; index = waiting_.pop())

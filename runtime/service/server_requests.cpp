@@ -353,6 +353,7 @@ void Server::drain() {
     }
     for (std::uint32_t i = 0; i < listeners_.size(); i++)
         if (listeners_[i].fd >= 0) close_listener(i);
+    if (rings_) rings_->drain();
     for (std::uint32_t i = 0; i < connections_.size(); i++)
         if (connections_[i].used()) mark(i);
 }

@@ -68,8 +68,8 @@ class Consumer : public RingEnd {
     // Whether there was a descriptor. A bad one is taken out, so that the next pop sees the one behind it; after
     // bad_index the ring cannot be used any more.
     std::expected<bool, Fault> pop(Descriptor& out);
-    // Whether the next pop() will not find the ring empty.
-    bool waiting() const { return head_ != header_->tail.load(std::memory_order_acquire); }
+    // How many there are to pop, as the producer says.
+    std::uint32_t waiting() const { return header_->tail.load(std::memory_order_acquire) - head_; }
 
   private:
     Consumer(RingHeader* header, std::uint32_t entries, Limits limits);

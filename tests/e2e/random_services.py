@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random services, compiled and served by chainio-runtime over tcp and udp, reply what a model of the language in Python says, byte for byte.
+"""Random services, compiled and served by chainio-runtime over tcp, udp and shared memory, reply what a model of the language in Python says, byte for byte.
 
 As random_specs.py for chains: what the compiler makes of a handler, or the runtime of a request, is otherwise only looked at where somebody thought of it.
 Requests are of good and bad form, several in one segment or datagram, and cut anywhere. CHAINIO_SOAK=1: 100 specs; CHAINIO_SEED=N: others;
@@ -17,11 +17,12 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 import daemon  # noqa: E402
+from ring_client import RingClient  # noqa: E402
 from runs import BUILD  # noqa: E402
 from service_chains import BY_HAND, random_called  # noqa: E402
 from service_clients import Datagrams, Stream, cuts_of  # noqa: E402
 from service_generator import random_service  # noqa: E402
-from service_model import Model  # noqa: E402
+from service_model import LARGEST_FRAME, Model  # noqa: E402
 from service_requests import random_datagram, random_request  # noqa: E402
 from spec_functions import Unknown  # noqa: E402
 from spec_generator import random_file  # noqa: E402
@@ -33,7 +34,7 @@ SERVICES, ROUNDS, REQUESTS = 6, 16, 6  # of a spec; of each service; at most of 
 SECONDS = 8  # of the short form, at least: a slow machine tries fewer specs, and says how many
 REQUEST_BYTES = 1000  # the longest request
 HEAD = 'app random { files data = "*.dat" { immutable } }\n'
-MAY_BE_REFUSED = {"CH0132", "CH0133", "CH0155", "CH0601"}  # as in random_specs.py
+MAY_BE_REFUSED = {"CH0132", "CH0133", "CH0155", "CH0262", "CH0601"}  # as in random_specs.py
 COUNTED = ("requests", "answered", "malformed", "failed")
 # What many specs must have met as well, or they prove nothing of it.
 RARER, MANY = ("closed", "cut", "skipping", "too long", "torn"), 100
@@ -45,7 +46,8 @@ class Server(daemon.Daemon):
 
     def __init__(self, artifact, services, options):
         ports = [word for service in services for word in ("--port", f"{service.name}=0")]
-        super().__init__(artifact, "--bind", "127.0.0.1", *ports, "--request-bytes", REQUEST_BYTES, *options)
+        self.rings = artifact.parent / "rings"
+        super().__init__(artifact, "--bind", "127.0.0.1", *ports, "--request-bytes", REQUEST_BYTES, "--rings", self.rings, *options)
 
     def stats(self, name, transport):
         return next(entry for entry in self.all_stats()["services"] if (entry["name"], entry["transport"]) == (name, transport))
@@ -91,7 +93,7 @@ class Comparison:
         data = random_file(seed) * 30
         (self.folder / "random.dat").write_bytes(data)
         server = Server(artifact, services, options)
-        asked = [Asked(service, transport, data, server) for service in services for transport in service.requests]
+        asked = [Asked(service, transport, data, server) for service in services for transport in transports_of(service)]
         rng, before = random.Random(f"requests {seed}"), self.different
         for _ in range(ROUNDS):
             self.round(seed, rng, asked)
@@ -122,12 +124,19 @@ class Comparison:
             self.differs(seed, f"{each.service.name} over {each.transport} has counted {got}, the model {want}\n{each.service.text}")
 
 
+def transports_of(service):
+    """By a ring comes what would be a datagram."""
+    return [*service.requests, "ring"] if "udp" in service.requests else list(service.requests)
+
+
 class Asked:
     """One service over one transport, its client and its model."""
     def __init__(self, service, transport, data, server):
         self.service, self.transport, self.server = service, transport, server
         self.model = Model(service, transport, data, REQUEST_BYTES)
-        self.port = server.ports[service.name, transport]
+        self.port = server.ports.get((service.name, transport))
+        # As long as a reply can be that would be cut into datagrams.
+        self.ring = RingClient(server.rings, service.name, frames=2, frame_bytes=LARGEST_FRAME) if transport == "ring" else None
         self.datagrams = Datagrams(self.port) if transport == "udp" else None
 
     def known(self, data):
@@ -142,11 +151,11 @@ class Asked:
 
     def begin(self, rng):
         """Sends something whose reply is known; whether there is any."""
-        if self.transport == "udp":
+        if self.transport != "tcp":
             self.sent = random_datagram(rng, self.service.requests["udp"])
             self.wanted = self.known(self.sent)
             if self.wanted is not None:
-                self.datagrams.send(self.sent)
+                (self.datagrams or self.ring).send(self.sent)
             return self.wanted is not None
         counts = self.model.counts.copy()
         self.sent = self.stream(rng)
@@ -172,10 +181,17 @@ class Asked:
         if self.transport == "tcp":
             got = self.connection.reply()
             return "" if got == self.wanted else f"to {self.sent} in segments to {self.cuts}\n  it replies {shown(got)}\n  the model   {shown(self.wanted)}"
+        if self.ring:
+            _, reply = self.ring.receive()
+            got, wanted = reply or b"", b"".join(self.wanted)
+            # What replies to nothing, and what nothing is replied to, is the same to the model.
+            return "" if got == wanted else f"to {self.sent}\n  it replies {shown(got)}\n  the model   {shown(wanted)}"
         got = self.datagrams.replies(len(self.wanted))
         return "" if got == self.wanted else f"to {self.sent}\n  it replies {list(map(shown, got))}\n  the model   {list(map(shown, self.wanted))}"
 
     def others(self):
+        if self.ring:
+            self.ring.close()
         return self.datagrams.others() if self.datagrams else []
 
 

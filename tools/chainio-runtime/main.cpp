@@ -143,6 +143,8 @@ int main(int argc, char** argv) {
         app.add_flag("--check-system", options.check_system, "print what this machine offers, and exit");
         app.add_option("--socket", options.socket, "serve call requests, one JSON object a line, at this path")
             ->check(chainio::tool::no_name);
+        app.add_option("--rings", options.rings, "serve requests by shared memory to who comes to this path")
+            ->check(chainio::tool::no_name);
         app.add_option("--file", options.files, "open a file for the service: CLASS=PATH")
             ->allow_extra_args(false)
             ->take_all();

@@ -12,7 +12,7 @@ namespace chainio::runtime_tool {
 inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSystem = 3;
 
 struct Options {
-    std::string spec, socket, engine = "auto";
+    std::string spec, socket, rings, engine = "auto";
     std::vector<std::string> files, ports;
     std::string xdp_copy = "automatic", xdp_attach = "automatic";
     unsigned in_flight = 64;

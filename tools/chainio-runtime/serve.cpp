@@ -33,6 +33,8 @@ int serve(const Options& options, metrics::Fallbacks fallbacks, std::unique_ptr<
     }
     if (!serves && !options.server.interfaces.empty())
         say("chainio-runtime: --interface is for services, and the spec has none that is served\n");
+    if (!serves && !options.rings.empty())
+        say("chainio-runtime: --rings is for services, and the spec has none that is served\n");
     say(service.report());
     if (!options.socket.empty()) say(fmt::format("serving at {}\n", diag::escaped(options.socket)));
     wait_for_no_reader();

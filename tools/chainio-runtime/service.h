@@ -143,7 +143,7 @@ class Service {
     std::set<std::pair<std::string, std::string>> said_;  // fallbacks, by name and reason
     std::set<std::string> told_endpoints_;                // those that a line has said are served
     std::array<std::uint64_t, 3> looked_for_news_{};      // the edition, its engine's fallbacks and ours, as they were
-    SocketFile control_;
+    SocketFile control_, rings_;
     int signals_ = -1;
     unsigned stops_ = 0;
     unsigned choosing_ = 0;  // the edition whose engine is not chosen yet

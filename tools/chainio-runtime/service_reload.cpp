@@ -1,6 +1,7 @@
 // One artifact, or one set of files, in the place of another: what has begun ends as it began, what comes runs anew.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <iterator>
@@ -27,11 +28,17 @@ std::string names_of(const service::Inside& inside, const ir::Module& module) {
 
 std::expected<void, std::string> Service::begin() {
     watch_.look_after(*now_);
+    if (!options_.rings.empty() && now_->serves()) {
+        auto listening = SocketFile::listen(options_.rings, SOCK_SEQPACKET, "--rings");
+        if (!listening) return std::unexpected(listening.error());
+        rings_ = std::move(*listening);
+    }
     return now_->serves() ? make_server(*now_) : std::expected<void, std::string>{};
 }
 
 std::expected<void, std::string> Service::make_server(Edition& edition) {
     service::ServerOptions wanted = options_.server;
+    wanted.rings = rings_.fd();
     if (options_.zero_copy) wanted.zero_copy_bytes = *options_.zero_copy;
     if (options_.xdp_copy != "automatic")
         wanted.copy = options_.xdp_copy == "copy" ? net::Copy::copy : net::Copy::zero_copy;
@@ -131,6 +138,11 @@ std::vector<std::pair<std::string, std::string>> Service::endpoints() const {
         for (const service::Listening& at : inside_->listening()) add(at, inside_->loop().describe());
     if (server_ != nullptr)
         for (const service::Listening& at : server_->listening()) add(at, server_->describe());
+    const auto& services = now_->loaded->module().services;
+    for (std::uint32_t i = 0; server_ != nullptr && i < services.size(); i++)
+        if (server_->is_reached_by_rings(i))
+            all.emplace_back(fmt::format("service {} at rings '{}'", services[i].name, diag::escaped(rings_.path())),
+                             "shared memory");
     return all;
 }
 

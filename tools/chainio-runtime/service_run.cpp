@@ -68,9 +68,10 @@ void Service::tell_overload(bool at_end) {
     const auto& services = now_->loaded->module().services;
     for (std::uint32_t i = 0; i < services.size(); i++) {
         const service::ServiceCounters &tcp = server_->counters(i, true), &udp = server_->counters(i, false);
+        const service::ServiceCounters& ring = server_->ring_counters(i);
         const std::string& name = services[i].name;
         Told& before = overload_[name];
-        const std::uint64_t shed = tcp.shed + udp.shed;
+        const std::uint64_t shed = tcp.shed + udp.shed + ring.shed;
         if (const std::uint64_t count = more(before.shed, shed))
             say(fmt::format("overload: {} requests of service '{}' were shed, {} in all\n", count, name, shed));
         if (const std::uint64_t count = more(before.refused, tcp.refused))
@@ -221,6 +222,7 @@ void Service::end() {
 // What the services' clients have sent is answered, and they are told that there is no more.
 std::expected<void, std::string> Service::drain_server() {
     if (server_ == nullptr) return {};
+    rings_.stop();  // who comes now is not to wait for somebody who takes nobody on
     server_->drain();
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kDrainMs);
     while (!server_->drained() && stops_ < 2 && std::chrono::steady_clock::now() < until) {

@@ -93,6 +93,13 @@ nlohmann::ordered_json latencies_json(const metrics::Histogram& of) {
     return {{"count", of.count()}, {"sum", of.sum()}, {"max", of.max()}, {"up_to", std::move(buckets)}};
 }
 
+void add_counters(nlohmann::ordered_json& json, const service::ServiceCounters& of) {
+    json.update(counters_json(of));
+    json["p50_ns"] = of.latency_ns.percentile(50);
+    json["p99_ns"] = of.latency_ns.percentile(99);
+    json["latencies_ns"] = latencies_json(of.latency_ns);
+}
+
 }  // namespace
 
 std::uint64_t Service::answered() const {
@@ -101,7 +108,7 @@ std::uint64_t Service::answered() const {
         for (const std::uint32_t service : inside_->services()) answers += ended(inside_->loop().counters(service));
     for (std::uint32_t i = 0; server_ != nullptr && i < now_->loaded->module().services.size(); i++)
         answers += ended(server_->counters(i, true)) + ended(server_->counters(i, false)) +
-                   server_->kept(i).value_or(net::KeptCounters{}).hits;
+                   ended(server_->ring_counters(i)) + server_->kept(i).value_or(net::KeptCounters{}).hits;
     return answers;
 }
 
@@ -118,11 +125,14 @@ nlohmann::ordered_json Service::service_stats() const {
         for (const service::Listening& other : server_->listening())
             if (other.service == at.service && other.tcp == at.tcp && other.port != at.port) with.push_back(other.port);
         if (!with.empty()) one["with_ports"] = std::move(with);
-        one.update(counters_json(counters));
-        one["p50_ns"] = counters.latency_ns.percentile(50);
-        one["p99_ns"] = counters.latency_ns.percentile(99);
-        one["latencies_ns"] = latencies_json(counters.latency_ns);
+        add_counters(one, counters);
         if (const auto kept = at.tcp ? std::nullopt : server_->kept(at.service)) one["cache"] = kept_stats(*kept);
+        json.push_back(std::move(one));
+    }
+    for (std::uint32_t i = 0; i < services.size(); i++) {
+        if (!server_->is_reached_by_rings(i)) continue;
+        nlohmann::ordered_json one{{"name", services[i].name}, {"transport", "ring"}, {"path", rings_.path()}};
+        add_counters(one, server_->ring_counters(i));
         json.push_back(std::move(one));
     }
     return json;

@@ -7,6 +7,7 @@ from spec_model import Break, Run
 from spec_records import Arriving, Short, View, match
 
 FILE = b"random.dat"
+LARGEST_FRAME = 131072  # of a ring's
 DATAGRAM, DATAGRAMS, ONE_DATAGRAM, HELD = 1400, 64, 65507, 9216  # bytes: of one of a reply, how many of it, of a reply in one, of a request
 MOST_SKIPPED = (1 << 31) - 1
 WIDTHS = {"u8": (1, "little"), "u16le": (2, "little"), "u16be": (2, "big"), "u32le": (4, "little"), "u32be": (4, "big"),
@@ -140,7 +141,7 @@ class Model:
     """Of one service over one transport."""
     def __init__(self, service, transport, data, request_bytes):
         self.service, self.transport, self.data, self.request_bytes = service, transport, data, request_bytes
-        self.request = service.requests[transport]
+        self.request = service.requests["udp" if transport == "ring" else transport]
         self.counts = collections.Counter()
 
     def run(self, event, block, reply):
@@ -232,7 +233,7 @@ class Model:
 
     def datagrams(self, sent):
         """What a client gets that sends this in one datagram."""
-        if len(sent) > HELD:
+        if len(sent) > HELD and self.transport != "ring":
             return self.in_datagrams(sent[:HELD], *self.whole(sent[:HELD], "malformed"))[0]
         # The fields in front are those of each of its requests.
         size = self.request.size
@@ -242,11 +243,15 @@ class Model:
             found = rest.find(self.request.end) if several else -1
             length = found + len(self.request.end) if found >= 0 else len(rest)
             block = front + rest[:length]
-            replies, skips, closes = self.in_datagrams(block, *self.whole(block))
+            # Of what came over a network too long, nothing is run; by a ring nothing comes that is too long to be looked at.
+            too_long = self.transport == "ring" and len(block) > self.request_bytes
+            replies, skips, closes = self.in_datagrams(block, *self.whole(block, "malformed" if too_long else "request"))
             got += replies
             if closes or skips > MOST_SKIPPED:
                 break
             rest, first = rest[length + skips:], False
+        if self.transport == "ring" and sum(map(len, got)) > LARGEST_FRAME:
+            raise Unknown
         return got
 
     def whole(self, block, begin="request"):
@@ -262,6 +267,8 @@ class Model:
         one = self.head(block, 0, 1)
         if one is None:
             return [], skips, closes
+        if self.transport == "ring":
+            return [one + reply], skips, closes
         pieces = self.pieces(block, reply, len(one))
         self.counts["cut"] += len(pieces) > 1
         return [self.head(block, number, len(pieces)) + piece for number, piece in enumerate(pieces)], skips, closes
