@@ -1,5 +1,8 @@
 #include "runtime/ipc/channel.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bit>
 #include <new>
@@ -172,6 +175,13 @@ std::expected<bool, umem::Fault> ClientEnd::reap(Reply& out) {
     out = {*number, descriptor.serial, frame(*number).subspan(descriptor.offset, descriptor.length),
            descriptor.kind == umem::Kind::send};
     return true;
+}
+
+// What has no kind is no file, no pipe and no socket.
+bool is_bell(int fd) {
+    struct stat status{};
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_NONBLOCK) != 0 && fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == 0;
 }
 
 // One whose count is at its largest has been rung already.

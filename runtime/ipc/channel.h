@@ -133,6 +133,9 @@ class ClientEnd : public End {
     std::vector<bool> sent_;
 };
 
+// Whether it can be rung and hushed without waiting and without a signal, as an eventfd can that does not block, and a
+// pipe or a socket, which another process could hand over in its place, cannot.
+bool is_bell(int fd);
 // Wakes whoever waits for it; one that has been rung already stays so.
 void ring_bell(int fd);
 // Whether it was rung since the last time.

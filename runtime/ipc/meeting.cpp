@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -39,6 +40,10 @@ struct Message {
 std::string other_version(std::uint16_t theirs) {
     return "the other side meets in version " + std::to_string(theirs) + ", this one in " + std::to_string(kVersion) +
            ": use the same version of ChainIO on both sides";
+}
+
+std::unexpected<Trouble> trouble(int number, std::string why) {
+    return std::unexpected(Trouble{number, std::move(why)});
 }
 
 template <class Head>
@@ -96,32 +101,38 @@ ssize_t receive_message(int socket, Message<Head>& out, std::array<OwnFd, kDescr
 
 }  // namespace
 
-std::expected<void, std::string> say_hello(int socket, const Hello& hello) {
+std::expected<void, Trouble> say_hello(int socket, const Hello& hello) {
     if (hello.service.empty() || hello.service.size() > kMostName)
-        return std::unexpected("the name of a service has 1 to " + std::to_string(kMostName) + " bytes, not " +
-                               std::to_string(hello.service.size()));
-    if (std::string wrong = wrong_shape(hello.shape); !wrong.empty()) return std::unexpected(std::move(wrong));
+        return trouble(EINVAL, "the name of a service has 1 to " + std::to_string(kMostName) + " bytes, not " +
+                                   std::to_string(hello.service.size()));
+    if (std::string wrong = wrong_shape(hello.shape); !wrong.empty()) return trouble(EINVAL, std::move(wrong));
     const HelloHead head{kMagic, kVersion, static_cast<std::uint16_t>(hello.service.size()), hello.shape.frames,
                          hello.shape.frame_bytes};
     if (send_message(socket, head, hello.service, {})) return {};
-    return std::unexpected(std::string("the server cannot be told what is wanted: ") + std::strerror(errno));
+    const int error = errno;
+    return trouble(error, std::string("the server cannot be told what is wanted: ") + std::strerror(error));
 }
 
-std::expected<Welcome, std::string> hear_answer(int socket) {
+std::expected<Welcome, Trouble> hear_answer(int socket) {
     Message<AnswerHead> message;
     std::array<OwnFd, kDescriptors> descriptors;
     const ssize_t got = receive_message(socket, message, descriptors);
-    if (got < 0) return std::unexpected(std::string("the server does not answer: ") + std::strerror(errno));
-    if (got == 0) return std::unexpected("the server has closed the connection: it is ending, or is another program's");
+    const int error = errno;
+    if (got < 0) return trouble(error, std::string("the server does not answer: ") + std::strerror(error));
+    if (got == 0)
+        return trouble(ECONNRESET, "the server has closed the connection: it is ending, or is another program's");
     if (got < static_cast<ssize_t>(sizeof message.head) || message.head.magic != kMagic)
-        return std::unexpected("what answers there is no server of ChainIO's rings");
-    if (message.head.version != kVersion) return std::unexpected(other_version(message.head.version));
+        return trouble(EPROTO, "what answers there is no server of ChainIO's rings");
+    if (message.head.version != kVersion) return trouble(EPROTO, other_version(message.head.version));
     const auto room = static_cast<std::size_t>(got) - sizeof message.head;
     if (message.head.why_bytes != 0)
-        return std::unexpected(std::string(message.text.data(), std::min<std::size_t>(message.head.why_bytes, room)));
+        return trouble(ECONNREFUSED,
+                       std::string(message.text.data(), std::min<std::size_t>(message.head.why_bytes, room)));
     if (!descriptors.back())
-        return std::unexpected(
-            "the server's memory could not be taken over: too many descriptors are open (ulimit -n)");
+        return trouble(EMFILE,
+                       "the server's memory could not be taken over: too many descriptors are open (ulimit -n)");
+    if (!is_bell(descriptors[1].get()) || !is_bell(descriptors[2].get()))
+        return trouble(EPROTO, "the server's doorbells are none: they could hold up whoever rings");
     return Welcome{std::move(descriptors[0]), std::move(descriptors[1]), std::move(descriptors[2])};
 }
 

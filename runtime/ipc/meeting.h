@@ -20,15 +20,21 @@ struct Hello {
     Shape shape;
 };
 
+// What a client has not come in for, with what to do about it.
+struct Trouble {
+    int number;  // an errno
+    std::string why;
+};
+
 struct Welcome {
     OwnFd region;
     OwnFd server_bell;  // wakes the server
     OwnFd client_bell;  // wakes the client
 };
 
-// The client's side. An error says what to do about it.
-std::expected<void, std::string> say_hello(int socket, const Hello& hello);
-std::expected<Welcome, std::string> hear_answer(int socket);
+// The client's side. A refusal by the server is ECONNREFUSED, and what is no answer EPROTO.
+std::expected<void, Trouble> say_hello(int socket, const Hello& hello);
+std::expected<Welcome, Trouble> hear_answer(int socket);
 
 // The server's side. A hello that cannot be is an error, which is what to refuse the client with; one that has not
 // come yet, or whose client is gone, is one without a word.

@@ -7,7 +7,7 @@ import subprocess
 from report import JOBS, LOGS, ROOT, SHARED_NAMES, Outcome, run
 
 # Threads live in the runtime only; the compiler is built under ThreadSanitizer as far as these tests link it.
-TSAN_MODULES = ("shim", "spec", "umem", "ipc", "ring", "metrics", "engine", "api", "probe", "shadow", "net", "service")
+TSAN_MODULES = ("shim", "spec", "umem", "ipc", "rings", "ring", "metrics", "engine", "api", "probe", "shadow", "net", "service")
 
 
 def configure(preset):

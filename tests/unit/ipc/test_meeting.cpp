@@ -1,5 +1,6 @@
 #include "runtime/ipc/meeting.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -41,7 +42,7 @@ TEST(Meeting, AWelcomeHandsOverTheRegionAndTheBells) {
         client_bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     ASSERT_TRUE(welcome(sockets.server.get(), server->region().fd(), server_bell.get(), client_bell.get()));
     const auto heard = hear_answer(sockets.client.get());
-    ASSERT_TRUE(heard) << heard.error();
+    ASSERT_TRUE(heard) << heard.error().why;
     EXPECT_TRUE(same_file(heard->region.get(), server->region().fd()));
     // Doorbells have no file of their own to be known by: what is rung here is heard there.
     ring_bell(heard->server_bell.get());
@@ -54,20 +55,42 @@ TEST(Meeting, AWelcomeHandsOverTheRegionAndTheBells) {
     EXPECT_EQ(client->shape().frames, 8u);
 }
 
+// Whoever rings what cannot take more waits in it, or is ended by a signal.
+TEST(Meeting, DoorbellsAreNoPipesAndNoSockets) {
+    const auto refusal = [](int server_bell, int client_bell) {
+        const Sockets sockets;
+        const auto server = ServerEnd::create({1, 512});
+        EXPECT_TRUE(welcome(sockets.server.get(), server->region().fd(), server_bell, client_bell));
+        const auto heard = hear_answer(sockets.client.get());
+        return heard ? "" : heard.error().why;
+    };
+    const OwnFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), blocking(eventfd(0, EFD_CLOEXEC));
+    const Sockets sockets;
+    std::array<int, 2> pipe{};
+    ASSERT_EQ(pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK), 0);
+    const OwnFd in(pipe[0]), out(pipe[1]);
+    EXPECT_EQ(refusal(bell.get(), bell.get()), "");
+    const std::string none = "the server's doorbells are none: they could hold up whoever rings";
+    for (const int other : {blocking.get(), sockets.client.get(), in.get(), out.get()}) {
+        EXPECT_EQ(refusal(other, bell.get()), none);
+        EXPECT_EQ(refusal(bell.get(), other), none);
+    }
+}
+
 TEST(Meeting, ARefusalSaysWhy) {
     const Sockets sockets;
     refuse(sockets.server.get(), "there is no service 'x'");
-    EXPECT_EQ(hear_answer(sockets.client.get()).error(), "there is no service 'x'");
+    EXPECT_EQ(hear_answer(sockets.client.get()).error().why, "there is no service 'x'");
     refuse(sockets.server.get(), std::string(5000, 'y'));
-    EXPECT_EQ(hear_answer(sockets.client.get()).error(), std::string(kMostWhy, 'y'));
+    EXPECT_EQ(hear_answer(sockets.client.get()).error().why, std::string(kMostWhy, 'y'));
 }
 
 TEST(Meeting, WhatCannotBeAskedForIsNotSent) {
     const Sockets sockets;
-    EXPECT_EQ(say_hello(sockets.client.get(), {"", {}}).error(), "the name of a service has 1 to 255 bytes, not 0");
-    EXPECT_EQ(say_hello(sockets.client.get(), {std::string(256, 'x'), {}}).error(),
+    EXPECT_EQ(say_hello(sockets.client.get(), {"", {}}).error().why, "the name of a service has 1 to 255 bytes, not 0");
+    EXPECT_EQ(say_hello(sockets.client.get(), {std::string(256, 'x'), {}}).error().why,
               "the name of a service has 1 to 255 bytes, not 256");
-    EXPECT_EQ(say_hello(sockets.client.get(), {"x", {0, 512}}).error(), wrong_shape({0, 512}));
+    EXPECT_EQ(say_hello(sockets.client.get(), {"x", {0, 512}}).error().why, wrong_shape({0, 512}));
     EXPECT_EQ(hear_hello(sockets.server.get()).error(), "") << "nothing has come";
 }
 
@@ -105,7 +128,7 @@ TEST(Meeting, AnAnswerThatIsNoneIsNotTaken) {
     const auto heard = [](std::string bytes) {
         const Sockets sockets;
         EXPECT_EQ(send(sockets.server.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-        return hear_answer(sockets.client.get()).error();
+        return hear_answer(sockets.client.get()).error().why;
     };
     EXPECT_EQ(heard("hello, world"), "what answers there is no server of ChainIO's rings");
     EXPECT_EQ(heard(std::string("cmet\x02\0\0\0", 8)),
@@ -115,7 +138,7 @@ TEST(Meeting, AnAnswerThatIsNoneIsNotTaken) {
     EXPECT_EQ(heard(std::string("cmet\x01\0\x09\0no", 10)), "no") << "no more than has come";
     Sockets sockets;
     sockets.server.reset();
-    EXPECT_EQ(hear_answer(sockets.client.get()).error(),
+    EXPECT_EQ(hear_answer(sockets.client.get()).error().why,
               "the server has closed the connection: it is ending, or is another program's");
 }
 

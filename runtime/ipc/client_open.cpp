@@ -1,0 +1,109 @@
+// How a client comes in.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "runtime/ipc/client.h"
+
+namespace chainio::ipc {
+namespace {
+
+std::unexpected<Trouble> trouble_at(const std::string& path, int number, const std::string& why) {
+    return std::unexpected(Trouble{number, "'" + path + "' " + why});
+}
+
+// Each of them with what to do.
+std::unexpected<Trouble> not_connected(const std::string& path, int error, unsigned open_ms) {
+    const auto nobody = [&](const std::string& remedy) {
+        return std::unexpected(
+            Trouble{error, "nobody answers at '" + path + "': " + std::strerror(error) + "; " + remedy});
+    };
+    switch (error) {
+        case EAGAIN:
+            return trouble_at(
+                path, ETIMEDOUT,
+                "has let nobody in within " + std::to_string(open_ms) + " ms; is its chainio-runtime stopped?");
+        case EACCES:
+        case EPERM:
+            return std::unexpected(Trouble{error, "this user may not ask at '" + path + "': " + std::strerror(error) +
+                                                      "; be the user that started chainio-runtime, or root"});
+        case EPROTOTYPE:
+            return trouble_at(path, error, "is a socket of another kind; give what chainio-runtime got as --rings");
+        case ECONNREFUSED: return nobody("start chainio-runtime with --rings " + path);
+        default: return nobody("is it what chainio-runtime got as --rings, and does that run?");
+    }
+}
+
+std::expected<OwnFd, Trouble> connect_to(const std::string& path, unsigned open_ms) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty()) return std::unexpected(Trouble{EINVAL, "the path of the socket is empty"});
+    if (path.size() >= sizeof address.sun_path)
+        return trouble_at(path, ENAMETOOLONG,
+                          "is too long for the path of a socket, which has at most " +
+                              std::to_string(sizeof address.sun_path - 1) +
+                              " bytes; give a shorter one, as from another folder");
+    std::memcpy(address.sun_path, path.data(), path.size());
+    OwnFd peer(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!peer) {
+        const int error = errno;
+        return std::unexpected(Trouble{error, std::string("no socket can be made: ") + std::strerror(error)});
+    }
+    // Of connect(), too, which waits behind others whom a daemon that is stopped has not let in.
+    const timeval limit{static_cast<time_t>(open_ms / 1000), static_cast<suseconds_t>(open_ms % 1000 * 1000)};
+    setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    int connected = 0;
+    do {
+        connected = connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    } while (connected != 0 && errno == EINTR);
+    if (connected != 0) return not_connected(path, errno, open_ms);
+    return peer;
+}
+
+// Of both that a reply, or the server's end, is known by.
+OwnFd watch_of(int bell, int socket) {
+    OwnFd watch(epoll_create1(EPOLL_CLOEXEC));
+    epoll_event came{.events = EPOLLIN, .data = {}}, ended{.events = EPOLLRDHUP, .data = {}};
+    if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, bell, &came) != 0) return {};
+    if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, socket, &ended) != 0) return {};
+    return watch;
+}
+
+// What the system refused has its own number.
+int number_of_attach() { return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? errno : EPROTO; }
+
+}  // namespace
+
+std::expected<Client, Trouble> Client::open(const std::string& path, std::string_view service,
+                                            const ClientOptions& options) {
+    auto peer = connect_to(path, options.open_ms);
+    if (!peer) return std::unexpected(std::move(peer.error()));
+    const auto refused = [&](Trouble trouble) {
+        if (trouble.number == EAGAIN)
+            return trouble_at(
+                path, ETIMEDOUT,
+                "has not answered within " + std::to_string(options.open_ms) + " ms; is its chainio-runtime stopped?");
+        return trouble_at(path, trouble.number, "lets nobody in: " + trouble.why);
+    };
+    if (auto said = say_hello(peer->get(), {std::string(service), options.shape}); !said)
+        return said.error().number == EINVAL ? std::unexpected(std::move(said.error()))
+                                             : refused(std::move(said.error()));
+    auto welcome = hear_answer(peer->get());
+    if (!welcome) return refused(std::move(welcome.error()));
+    errno = 0;
+    auto end = ClientEnd::attach(welcome->region.get());
+    if (!end) return refused({number_of_attach(), std::move(end.error())});
+    if (end->shape().frames < options.shape.frames || end->shape().frame_bytes < options.shape.frame_bytes)
+        return refused({EPROTO, "the server has made a smaller channel than was asked for"});
+    OwnFd watch = watch_of(welcome->client_bell.get(), peer->get());
+    if (!watch) return refused({errno, std::string("its doorbell cannot be watched: ") + std::strerror(errno)});
+    return Client(std::move(*end), std::move(*peer), std::move(*welcome), std::move(watch), options.spin_us);
+}
+
+}  // namespace chainio::ipc
