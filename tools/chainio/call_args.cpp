@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "compiler/diag/diag.h"
+#include "tools/chainio/escapes.h"
 
 namespace chainio::tool {
 namespace {
@@ -19,13 +20,6 @@ std::unexpected<std::string> wrong(const ir::Param& param, std::string_view text
     while (shown < text.size() && shown + 3 > kShown && amid_character()) shown--;
     return std::unexpected(fmt::format("'{}{}' for parameter '{}': {}", text.substr(0, shown),
                                        shown < text.size() ? "…" : "", param.name, why));
-}
-
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
 }
 
 // `text` is how they were given.

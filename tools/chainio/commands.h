@@ -25,6 +25,7 @@ std::span<const AddCommand> commands();  // of this program, in the order of --h
 // What stands behind `--` on the command line of `chainio run`, which is the program's own and not looked at.
 const std::vector<std::string>& program_words();
 
+void add_ask(CLI::App& root, int& exit_code);
 void add_call(CLI::App& root, int& exit_code);
 void add_control(CLI::App& root, int& exit_code);
 void add_inspect(CLI::App& root, int& exit_code);

@@ -18,7 +18,8 @@ std::string scalar_text(const ir::Chain& chain, std::uint64_t value) {
     return fmt::format("{}", static_cast<std::int64_t>(value << shift) >> shift);
 }
 
-// JSON has text in UTF-8 alone: what is none has no text there.
+}  // namespace
+
 nlohmann::ordered_json text_json(const std::string& text) {
     try {
         static_cast<void>(nlohmann::json(text).dump());
@@ -27,8 +28,6 @@ nlohmann::ordered_json text_json(const std::string& text) {
         return nullptr;
     }
 }
-
-}  // namespace
 
 Result keep(const engine::Completion& completion) {
     return {completion.outcome,

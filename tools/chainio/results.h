@@ -29,6 +29,9 @@ std::string value_text(const ir::Chain& chain, const Result& result, Output outp
 std::string result_json(const ir::Module& module, const ir::Chain& chain, const Result& result, const std::string* args,
                         const nlohmann::ordered_json* origin = nullptr);
 
+// JSON has text in UTF-8 alone: what is none has no text there (null).
+nlohmann::ordered_json text_json(const std::string& text);
+
 std::string printable(std::span<const std::uint8_t> bytes);  // non-printing bytes as \xNN
 std::string hexadecimal(std::span<const std::uint8_t> bytes);
 

@@ -68,42 +68,42 @@ class _Completion(ctypes.Structure):
                 ("bytes", ctypes.c_void_p), ("ns", _u64), ("hops", _u32), ("reserved", _u32 * 3)]
 
 
-def _built(root):
+def _built(root, name):
     """The libraries of build trees, the newest first; those that cannot be looked at are left out, as links to what is gone."""
     found = []
-    for path in root.glob("build/*/lib/libchainio-call.so.0"):
+    for path in root.glob(f"build/*/lib/lib{name}.so.0"):
         with contextlib.suppress(OSError):
             found.append((path.stat().st_mtime, path))
     return [path for _, path in sorted(found, reverse=True)]
 
 
-def _places():
+def _places(name, variable):
     """Where the library may be, one after the other, as the next is only looked for where the one before is none: the one that
-    CHAINIO_CALL_LIBRARY names and no other, else that of the prefix below which this file is installed, the loader's, and those of the
+    the variable names and no other, else that of the prefix below which this file is installed, the loader's, and those of the
     build trees that it lies beside."""
-    if named := os.environ.get("CHAINIO_CALL_LIBRARY"):
+    if named := os.environ.get(variable):
         yield named
         return
     root = pathlib.Path(__file__).resolve().parent.parent.parent.parent  # the prefix, or the sources
     for folder in ("lib*", "lib/*"):
-        yield from sorted(root.glob(folder + "/libchainio-call.so.0"))
-    yield ctypes.util.find_library("chainio-call") or "libchainio-call.so.0"
-    yield from _built(root)
+        yield from sorted(root.glob(f"{folder}/lib{name}.so.0"))
+    yield ctypes.util.find_library(name) or f"lib{name}.so.0"
+    yield from _built(root, name)
 
 
-def _library():
+def _library(name, variable):
     said = []
-    for place in _places():
+    for place in _places(name, variable):
         try:
             return ctypes.CDLL(str(place))
         except OSError as error:
             said.append(str(error))
-    raise ChainioError(f"libchainio-call cannot be loaded ({'; '.join(said)}); install ChainIO (cmake --install build/release, then "
-                       "ldconfig), or name the library in CHAINIO_CALL_LIBRARY")
+    raise ChainioError(f"lib{name} cannot be loaded ({'; '.join(said)}); install ChainIO (cmake --install build/release, then "
+                       f"ldconfig), or name the library in {variable}")
 
 
 def _load():
-    lib = _library()
+    lib = _library("chainio-call", "CHAINIO_CALL_LIBRARY")
     handle = ctypes.c_void_p
     lib.chainio_error.restype = lib.chainio_describe.restype = lib.chainio_outcome_name.restype = ctypes.c_char_p
     lib.chainio_error.argtypes = lib.chainio_describe.argtypes = [handle]

@@ -11,11 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "tools/chainio/escapes.h"
 #include "tools/chainio/store/format.h"
 #include "tools/chainio/store/source.h"
 
 namespace chainio::store {
 namespace {
+
+using tool::unescape;
 
 constexpr std::size_t kRead = std::size_t{1} << 20;
 // Every byte of the longest item as \xHH, and room to spare.
@@ -30,37 +33,6 @@ bool is_utf16(std::string_view begin) {
     if (begin.size() < kLooked) return false;
     const bool little = begin.starts_with("\xff\xfe") && begin[2] != '\0' && begin[3] == '\0';
     return little || (begin.starts_with("\xfe\xff") && begin[2] == '\0' && begin[3] != '\0');
-}
-
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
-// The first escape that means nothing; nothing when all do.
-std::optional<std::string> unescape(std::string_view text, std::string& out) {
-    out.clear();
-    for (std::size_t i = 0; i < text.size(); i++) {
-        if (text[i] != '\\') {
-            out += text[i];
-            continue;
-        }
-        const char kind = i + 1 < text.size() ? text[i + 1] : '\0';
-        constexpr std::string_view kinds = "tnr0\\", meant{"\t\n\r\0\\", 5};
-        if (const std::size_t found = kinds.find(kind); kind != '\0' && found != std::string_view::npos) {
-            out += meant[found];
-            i++;
-            continue;
-        }
-        const int high = kind == 'x' && i + 3 < text.size() ? hex_digit(text[i + 2]) : -1;
-        const int low = high >= 0 ? hex_digit(text[i + 3]) : -1;
-        if (low < 0) return std::string(text.substr(i, kind == 'x' ? 4 : 2));
-        out += static_cast<char>(high << 4 | low);
-        i += 3;
-    }
-    return std::nullopt;
 }
 
 bool is_file(int fd) {
