@@ -89,6 +89,7 @@ bool Shared::spin(unsigned wait_for, int& timeout_ms) {
     std::chrono::microseconds most(options_.spin_us);
     if (timeout_ms >= 0) most = std::min<std::chrono::microseconds>(most, milliseconds(timeout_ms));
     for (bool over = false; io_uring_cq_ready(ring) < wait_for;) {
+        if (beside_ != nullptr && beside_->any_came()) return true;
         if (ring_.has_more()) {
             calls_++;
             if (io_uring_get_events(ring) < 0) return false;
@@ -138,7 +139,8 @@ int Shared::turn(unsigned wait_for, int timeout_ms) {
     pair_reads();
     const bool waits = wait_for != 0 && timeout_ms != 0;
     const bool has_come = waits && look(wait_for, timeout_ms);
-    const int result = has_come ? 0 : enter(waits ? wait_for : 0, timeout_ms);
+    const bool sleeps = waits && !has_come && (beside_ == nullptr || beside_->fall_asleep());
+    const int result = has_come ? 0 : enter(sleeps ? wait_for : 0, timeout_ms);
     if (io_uring_sq_ready(ring) == 0) submissions_++;
     hand_out();
     // A signal, or a full completion queue, only means that there is something to reap or to try again; a kernel that

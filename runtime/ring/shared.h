@@ -31,6 +31,16 @@ struct SharedOptions {
 
 class Seat;
 
+// Whose work comes by memory, of which no completion tells.
+class Beside {
+  public:
+    virtual ~Beside() = default;
+    // Whether some has come.
+    virtual bool any_came() = 0;
+    // From now on a completion tells of what comes. False: some has come already.
+    virtual bool fall_asleep() = 0;
+};
+
 class Shared {
   public:
     static constexpr unsigned kMostSeats = 8;
@@ -44,6 +54,9 @@ class Shared {
     // Submits what was started, waits for `wait_for` completions (0: does not wait) or until `timeout_ms` are over (-1:
     // never), and hands out what has come to the seats. 0 or -errno.
     int turn(unsigned wait_for, int timeout_ms = -1);
+    // Who is asked while a turn looks, and before it sleeps; null: nobody. It sleeps for nobody who has something to
+    // do.
+    void set_beside(Beside* beside) { beside_ = beside; }
     // How often the kernel has taken all that was started: what an operation points to is its user's again from then
     // on.
     std::uint64_t submissions() const { return submissions_; }
@@ -80,6 +93,7 @@ class Shared {
     std::array<Place, kMostSeats> places_{};
     std::uint64_t submissions_ = 0, calls_ = 0;
     Spinning spinning_;
+    Beside* beside_ = nullptr;
     unsigned refused_in_a_row_ = 0;
     int failed_ = 0;          // -errno for good
     io_uring_sqe nowhere_{};  // what is started then

@@ -20,8 +20,10 @@ std::unexpected<std::string> short_of(const char* what) {
 
 }  // namespace
 
-RingClients::RingClients(int listener, RingHost host) : listener_(listener), host_(std::move(host)), clients_(kPlaces) {
+RingClients::RingClients(int listener, ring::Shared& ring, RingHost host)
+    : listener_(listener), ring_(ring), host_(std::move(host)), clients_(kPlaces) {
     host_.watch(0, listener_);
+    ring_.set_beside(this);
 }
 
 void RingClients::came(std::uint32_t number, bool more) {
@@ -152,10 +154,16 @@ void RingClients::give_back(std::uint32_t index, std::uint32_t frame, std::optio
     if (client.ending) end_if_done(index);
 }
 
+bool RingClients::any_came() {
+    bool any = false;
+    for_each([&](std::uint32_t, Client& client) { any = any || (client.is_heard() && client.end->any_came()); });
+    return any;
+}
+
 bool RingClients::fall_asleep() {
     bool nothing = true;
     for_each([&](std::uint32_t, Client& client) {
-        if (!client.left_for_room) nothing = client.end->fall_asleep() && nothing;
+        if (client.is_heard()) nothing = client.end->fall_asleep() && nothing;
     });
     asleep_ = true;
     return nothing;

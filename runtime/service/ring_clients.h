@@ -12,6 +12,7 @@
 
 #include "runtime/ipc/channel.h"
 #include "runtime/ipc/own_fd.h"
+#include "runtime/ring/shared.h"
 
 namespace chainio::service {
 
@@ -36,14 +37,15 @@ struct RingRequest {
     std::span<const std::uint8_t> bytes;  // which it may still write to
 };
 
-class RingClients {
+class RingClients : public ring::Beside {
   public:
     static constexpr std::uint32_t kMost = 256;
     static constexpr std::uint32_t kPlaces = kMost + 16;  // as one is told that there are so many once it has spoken
     static constexpr unsigned kAtOnce = 16;               // requests of a client, until others have their turn
 
-    // `listener`: a socket that listens and does not wait, and stays its maker's.
-    RingClients(int listener, RingHost host);
+    // `listener`: a socket that listens and does not wait, and stays its maker's. `ring`: whose turns are taken.
+    RingClients(int listener, ring::Shared& ring, RingHost host);
+    ~RingClients() override { ring_.set_beside(nullptr); }
     RingClients(const RingClients&) = delete;
     RingClients& operator=(const RingClients&) = delete;
 
@@ -63,9 +65,10 @@ class RingClients {
     // The request's frame goes back with so much of an answer, or with none.
     void give_back(std::uint32_t client, std::uint32_t frame, std::optional<std::uint32_t> length);
 
-    // Until awake(), clients ring when they send something. False: one has sent something already, which is not left
-    // for want of room.
-    bool fall_asleep();
+    // Whether a client has sent something that is not left for want of room.
+    bool any_came() override;
+    // Until awake(), clients ring when they send something. False: one has already.
+    bool fall_asleep() override;
     void awake();
 
     // Services have other numbers, or are gone, and their clients with them.
@@ -87,6 +90,8 @@ class RingClients {
         bool used = false, leaving = false, ending = false;
         bool known = true;  // its service is there still
         bool left_for_room = false;
+        // Whether something that it sends now is to be taken now.
+        bool is_heard() const { return !left_for_room && !(ending && left == 0); }
     };
     static std::uint32_t socket_of(std::uint32_t client) { return 1 + 2 * client; }
     static std::uint32_t bell_of(std::uint32_t client) { return 2 + 2 * client; }
@@ -108,6 +113,7 @@ class RingClients {
     void end_if_done(std::uint32_t index);
 
     int listener_;
+    ring::Shared& ring_;
     RingHost host_;
     std::vector<Client> clients_;
     std::uint32_t next_ = 0;  // whose turn it is

@@ -82,7 +82,7 @@ std::expected<std::unique_ptr<Server>, std::string> Server::create(engine::Engin
     server->fallbacks_ = &fallbacks;
     server->open_interfaces();
     server->wait_for_queues();
-    if (options.rings >= 0) server->serve_rings();
+    if (options.rings >= 0) server->serve_rings(ring);
     if (server->ring_requests_ && server->ring_requests_->base() == nullptr)
         return std::unexpected("no memory for requests of clients of rings; start without --rings");
     return server;

@@ -278,7 +278,7 @@ class Server {
     // server_rings.cpp
     static constexpr std::uint32_t kRingPlaces = 1024;  // requests of clients of rings at once
     static constexpr std::size_t kLongestMessage = CIO_MAX_BLOCK, kRingRoom = kLongestMessage + CIO_PAD;
-    void serve_rings();
+    void serve_rings(ring::Shared& ring);
     std::expected<std::uint32_t, std::string> find_for_ring(std::string_view name) const;
     bool has_room_for_ring(std::uint32_t service) const;
     bool take_from_rings();
@@ -313,7 +313,6 @@ class Server {
     void let_interfaces_go();
     void was_watched(const NetEvent& event);
     bool interfaces_idle();
-    int flush_interfaces();
     bool take_from_interfaces();
     bool leaves_backlog() const { return backlog_ != 0 && waiting_.size() >= options_.waiting; }
     void look_for_backlog();

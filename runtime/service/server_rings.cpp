@@ -17,7 +17,7 @@ constexpr std::size_t kAtOnce = 64;  // requests, until sockets and interfaces h
 
 }  // namespace
 
-void Server::serve_rings() {
+void Server::serve_rings(ring::Shared& ring) {
     ring_requests_.emplace(kRingPlaces * kRingRoom);
     RingHost host;
     host.find = [this](std::string_view name) { return find_for_ring(name); };
@@ -34,7 +34,7 @@ void Server::serve_rings() {
                                                     "({}), and was put off; use libchainio-ring of this version",
                                                     now_->module.services[service].name, how));
     };
-    rings_.emplace(options_.rings, std::move(host));
+    rings_.emplace(options_.rings, ring, std::move(host));
     if (std::ranges::none_of(listeners_, [](const Listener& each) { return !each.tcp && each.fd >= 0; }))
         fallbacks_->note("rings-unused", "--rings is for services with a `udp` endpoint, and none is served");
 }

@@ -360,13 +360,6 @@ void Server::take_frame(std::uint32_t number, const umem::Descriptor& frame) {
 
 int Server::flush(bool more) {
     send_gathered(!more);
-    // What a client has sent since the last look is taken without a turn that waits.
-    if (rings_ && !more && !rings_->fall_asleep()) more = true;
-    const int soon = flush_interfaces();
-    return more ? 0 : soon;
-}
-
-int Server::flush_interfaces() {
     if (interfaces_.empty()) return -1;
     if (!feature_news_ && now_ns() - peers_looked_ns_ > kLookAtPeers) {
         peers_looked_ns_ = now_ns();

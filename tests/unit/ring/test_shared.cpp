@@ -341,6 +341,54 @@ TEST(Shared, ATurnThatSpinsForLongerThanItMayWaitEndsWithItsTime) {
     EXPECT_LT(took, std::chrono::seconds(30));
 }
 
+// Something comes to it at its `looks`-th look, or before it sleeps; the thread then has a turn that waits for nothing.
+struct Other : Beside {
+    unsigned looks = 0, looked = 0, slept = 0;
+    bool came_before_sleep = false;
+    bool any_came() override { return looks != 0 && ++looked >= looks; }
+    bool fall_asleep() override {
+        slept++;
+        return !came_before_sleep;
+    }
+};
+
+TEST(Shared, ATurnDoesNotSleepWhereSomethingHasComeByMemory) {
+    metrics::Fallbacks fallbacks;
+    for (const bool spins : {false, true}) {
+        auto ring =
+            Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = spins ? 1000u : 0}, fallbacks);
+        if (!ring) GTEST_SKIP() << "there is no io_uring";
+        auto seat = (*ring)->sit();
+        Other other;
+        other.came_before_sleep = true;
+        (*ring)->set_beside(&other);
+        io_uring_prep_nop(seat->next_sqe(7));
+        EXPECT_EQ((*ring)->turn(2), 0) << "it would wait for ever";
+        EXPECT_EQ(other.slept, 1u);
+        EXPECT_EQ(seat->waiting(), 1u) << "what was started is done";
+        EXPECT_EQ((*ring)->turn(0), 0);
+        EXPECT_EQ(other.slept, 1u) << "it did not mean to";
+        (*ring)->set_beside(nullptr);
+        EXPECT_EQ((*ring)->turn(1, 20), 0);
+        EXPECT_EQ(other.slept, 1u);
+    }
+}
+
+TEST(Shared, ATurnThatSpinsFindsWhatHasComeByMemory) {
+    metrics::Fallbacks fallbacks;
+    auto ring = Shared::create({.entries = 8, .cq_entries = 32, .seats = 1, .spin_us = 60'000'000}, fallbacks);
+    if (!ring) GTEST_SKIP() << "there is no io_uring";
+    Other other;
+    other.looks = 50;
+    (*ring)->set_beside(&other);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ((*ring)->turn(1), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+    EXPECT_EQ(other.looked, 50u);
+    EXPECT_EQ(other.slept, 0u) << "nobody has to ring for who looks";
+    (*ring)->set_beside(nullptr);
+}
+
 // How often the thread has gone to sleep meanwhile, in rounds in which a byte comes a moment after it is waited for.
 long sleeps_of_rounds(Shared& ring, Seat& seat, int rounds) {
     int pipes[2];
