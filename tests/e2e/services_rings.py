@@ -361,6 +361,13 @@ def test_path(folder):
     with server.client() as client:
         expect("a socket that somebody has left is put aside", client.call(plain(1, 5)[0]), DATA[1000:1005])
     expect("ends", server.stop(), 0)
+    for given, mode in (("0660", 0o660), ("666", 0o666), ("7", 0o007)):
+        server = Server(folder, "--rings-mode", given, "--socket-mode", given)
+        expect(f"of mode {given}", [stat.S_IMODE(os.stat(path).st_mode) for path in (server.rings, server.path)], [mode, mode])
+        expect("ends", server.stop(), 0)
+    for given in ("1777", "8", "rw", "-1", "", "00600"):
+        done = subprocess.run([*command, "--rings-mode", given], capture_output=True, text=True, timeout=60)
+        expect(f"mode '{given}'", (done.returncode, done.stderr.splitlines()[0]), (2, f"chainio-runtime: --rings-mode: '{given}' is no mode of a file, 0 to 777 in octal"))
 
 
 def test_no_descriptors(folder):

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <climits>
 #include <exception>
 #include <map>
 #include <string>
@@ -59,6 +60,15 @@ std::string not_checked(const CLI::App& app) {
 
 constexpr std::uint64_t kMostSpin = 1'000'000;  // us
 
+// What --socket-mode and --rings-mode take: a file's mode, as chmod has it. It becomes the number in decimals.
+std::string mode_of(std::string& text) {
+    const bool octal = !text.empty() && text.size() <= 4 && text.find_first_not_of("01234567") == std::string::npos;
+    const unsigned long mode = octal ? std::stoul(text, nullptr, 8) : ULONG_MAX;
+    if (mode > 0777) return fmt::format("'{}' is no mode of a file, 0 to 777 in octal", diag::escaped(text));
+    text = std::to_string(mode);
+    return {};
+}
+
 // What --spin takes, as take_spin() reads it.
 std::string spin_of(std::string& text) {
     if (text == "auto") return {};
@@ -74,6 +84,32 @@ void take_spin(Options& options, const std::string& text) {
     options.spin_auto = text == "auto";
     options.spin_us = kAutoUs;
     if (!options.spin_auto) CLI::detail::lexical_cast(text, options.spin_us);  // what it has checked
+}
+
+void add_sockets(CLI::App& app, Options& options) {
+    app.add_option("--socket", options.socket, "serve call requests, one JSON object a line, at this path")
+        ->check(tool::no_name);
+    const auto mode = CLI::Validator(mode_of, "OCTAL");
+    app.add_option("--socket-mode", options.socket_mode, "who may connect there, as chmod has it (600)")
+        ->transform(mode);
+    app.add_option("--rings", options.rings, "serve requests by shared memory to who comes to this path")
+        ->check(tool::no_name);
+    app.add_option("--rings-mode", options.rings_mode, "who may come there, as chmod has it (600)")->transform(mode);
+}
+
+void add_interfaces(CLI::App& app, Options& options) {
+    app.add_option("--interface", options.server.interfaces, "take the datagrams of `via xdp` off this interface")
+        ->check(tool::no_name)
+        ->allow_extra_args(false)
+        ->take_all();
+    app.add_option("--xdp-copy", options.xdp_copy, "what AF_XDP is to do with packets")
+        ->check(CLI::IsMember({"automatic", "copy", "zero-copy"}))
+        ->capture_default_str();
+    app.add_option("--xdp-attach", options.xdp_attach, "where the XDP program runs: in the driver, or behind it")
+        ->check(CLI::IsMember({"automatic", "native", "generic"}))
+        ->capture_default_str();
+    app.add_flag("--xdp-share", options.server.share,
+                 "let XDP programs of others come to the interfaces, by libxdp's dispatcher");
 }
 
 int run(const Options& options) {
@@ -141,10 +177,7 @@ int main(int argc, char** argv) {
         app.add_option("--spec", options.spec, "what chainc -o wrote")->check(chainio::tool::no_name);
         app.add_flag("--check", options.check, "print what would run, and exit");
         app.add_flag("--check-system", options.check_system, "print what this machine offers, and exit");
-        app.add_option("--socket", options.socket, "serve call requests, one JSON object a line, at this path")
-            ->check(chainio::tool::no_name);
-        app.add_option("--rings", options.rings, "serve requests by shared memory to who comes to this path")
-            ->check(chainio::tool::no_name);
+        chainio::runtime_tool::add_sockets(app, options);
         app.add_option("--file", options.files, "open a file for the service: CLASS=PATH")
             ->allow_extra_args(false)
             ->take_all();
@@ -173,18 +206,7 @@ int main(int argc, char** argv) {
                        "longest datagram of a reply that is cut into several")
             ->transform(chainio::tool::Whole(256, 65507))
             ->capture_default_str();
-        app.add_option("--interface", options.server.interfaces, "take the datagrams of `via xdp` off this interface")
-            ->check(chainio::tool::no_name)
-            ->allow_extra_args(false)
-            ->take_all();
-        app.add_option("--xdp-copy", options.xdp_copy, "what AF_XDP is to do with packets")
-            ->check(CLI::IsMember({"automatic", "copy", "zero-copy"}))
-            ->capture_default_str();
-        app.add_option("--xdp-attach", options.xdp_attach, "where the XDP program runs: in the driver, or behind it")
-            ->check(CLI::IsMember({"automatic", "native", "generic"}))
-            ->capture_default_str();
-        app.add_flag("--xdp-share", options.server.share,
-                     "let XDP programs of others come to the interfaces, by libxdp's dispatcher");
+        chainio::runtime_tool::add_interfaces(app, options);
         app.add_option("--timeout", options.timeout_ms,
                        "milliseconds for the rest of a request, and for a client to take a reply")
             ->transform(chainio::tool::Whole(1, 3'600'000))

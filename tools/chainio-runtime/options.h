@@ -14,6 +14,7 @@ inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitSystem =
 struct Options {
     std::string spec, socket, rings, engine = "auto";
     std::vector<std::string> files, ports;
+    unsigned socket_mode = 0600, rings_mode = 0600;
     std::string xdp_copy = "automatic", xdp_attach = "automatic";
     unsigned in_flight = 64;
     unsigned timeout_ms = 10000;

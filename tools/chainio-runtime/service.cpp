@@ -58,7 +58,7 @@ Service::~Service() {
 }
 
 std::expected<void, std::string> Service::listen(const std::string& path) {
-    auto listening = SocketFile::listen(path, SOCK_STREAM, "--socket");
+    auto listening = SocketFile::listen(path, SOCK_STREAM, options_.socket_mode, "--socket");
     if (!listening) return std::unexpected(listening.error());
     control_ = std::move(*listening);
     return {};

@@ -29,7 +29,7 @@ std::string names_of(const service::Inside& inside, const ir::Module& module) {
 std::expected<void, std::string> Service::begin() {
     watch_.look_after(*now_);
     if (!options_.rings.empty() && now_->serves()) {
-        auto listening = SocketFile::listen(options_.rings, SOCK_SEQPACKET, "--rings");
+        auto listening = SocketFile::listen(options_.rings, SOCK_SEQPACKET, options_.rings_mode, "--rings");
         if (!listening) return std::unexpected(listening.error());
         rings_ = std::move(*listening);
     }

@@ -69,7 +69,8 @@ void SocketFile::stop() {
     close(std::exchange(fd_, -1));
 }
 
-std::expected<SocketFile, std::string> SocketFile::listen(const std::string& path, int type, const char* option) {
+std::expected<SocketFile, std::string> SocketFile::listen(const std::string& path, int type, unsigned mode,
+                                                          const char* option) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path) {
@@ -90,7 +91,7 @@ std::expected<SocketFile, std::string> SocketFile::listen(const std::string& pat
     }
     const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return std::unexpected(std::string("socket: ") + std::strerror(errno));
-    const mode_t before = umask(0177);
+    const mode_t before = umask(0777 & ~mode);
     const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     umask(before);
     SocketFile made;

@@ -11,9 +11,10 @@ namespace chainio::runtime_tool {
 class SocketFile {
   public:
     SocketFile() = default;
-    // Of that type, as socket() has it. Whoever may connect may read what is served, so that only the owner may. An
-    // error names the option that gave the path.
-    static std::expected<SocketFile, std::string> listen(const std::string& path, int type, const char* option);
+    // Of that type, as socket() has it, and with that mode: whoever may write to it may connect, and read what is
+    // served. An error names the option that gave the path.
+    static std::expected<SocketFile, std::string> listen(const std::string& path, int type, unsigned mode,
+                                                         const char* option);
     SocketFile(SocketFile&& other) noexcept;
     SocketFile& operator=(SocketFile&& other) noexcept;
     SocketFile(const SocketFile&) = delete;
