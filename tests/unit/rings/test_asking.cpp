@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <semaphore>
 #include <set>
@@ -236,6 +239,26 @@ TEST(Asking, ACallEndsWithTheServer) {
     const RingServer server([](Guest& guest) { guest.take(); });
     Ring ring(server);
     EXPECT_EQ(ring.call("x", -1), number(EPIPE));
+}
+
+// Of two processes that have the handle, one goes on with it, and is not disturbed where the other closes its own.
+TEST(Asking, AChildThatClosesEndsNothing) {
+    const RingServer server(echo);
+    Ring ring(server);
+    const int fd = chainio_ring_fd(ring.ring);
+    const pid_t child = fork();
+    if (child == 0) {
+        chainio_ring_close(ring.ring);
+        _exit(0);
+    }
+    int status = 1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(ring.call("x"), "[x]");
+    ring.submit("y", 1);
+    pollfd readable{fd, POLLIN, 0};
+    EXPECT_EQ(poll(&readable, 1, kRingPatience), 1);
+    EXPECT_EQ(ring.next(0), "1:[y]");
 }
 
 // What the server has done wrong, as the client tells it.
