@@ -86,8 +86,7 @@ std::expected<ServerEnd, std::string> ServerEnd::create(const Shape& shape) {
     auto in = umem::Consumer::attach(requests, {.region_bytes = region->size(), .classes = 1});
     auto out = umem::Producer::attach(replies);
     if (!in || !out) return std::unexpected(!in ? in.error() : out.error());
-    ServerEnd end(std::move(*region), shape, layout.frames, std::move(*out), std::move(*in), header->server_sleeps,
-                  header->client_sleeps);
+    ServerEnd end(std::move(*region), shape, layout.frames, *out, *in, header->server_sleeps, header->client_sleeps);
     end.serials_.resize(shape.frames);
     end.held_.resize(shape.frames);
     return end;
@@ -147,8 +146,7 @@ std::expected<ClientEnd, std::string> ClientEnd::attach(int fd) {
     if (!in || !out) return std::unexpected(!in ? in.error() : out.error());
     if (out->entries() != layout.entries || in->entries() != layout.entries)
         return std::unexpected("the server's rings have not as many entries as the channel says");
-    ClientEnd end(std::move(*region), shape, layout.frames, std::move(*out), std::move(*in), header->client_sleeps,
-                  header->server_sleeps);
+    ClientEnd end(std::move(*region), shape, layout.frames, *out, *in, header->client_sleeps, header->server_sleeps);
     end.sent_.resize(shape.frames);
     return end;
 }

@@ -66,8 +66,8 @@ class End {
         : region_(std::move(region)),
           shape_(shape),
           frames_at_(frames_at),
-          out_(std::move(out)),
-          in_(std::move(in)),
+          out_(out),
+          in_(in),
           own_sleep_(&own_sleep),
           other_sleep_(&other_sleep) {}
     umem::Frame name_of(std::uint32_t number) const {

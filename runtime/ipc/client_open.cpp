@@ -84,7 +84,7 @@ std::expected<Client, Trouble> Client::open(const std::string& path, std::string
                                             const ClientOptions& options) {
     auto peer = connect_to(path, options.open_ms);
     if (!peer) return std::unexpected(std::move(peer.error()));
-    const auto refused = [&](Trouble trouble) {
+    const auto refused = [&](const Trouble& trouble) {
         if (trouble.number == EAGAIN)
             return trouble_at(
                 path, ETIMEDOUT,
@@ -92,13 +92,12 @@ std::expected<Client, Trouble> Client::open(const std::string& path, std::string
         return trouble_at(path, trouble.number, "lets nobody in: " + trouble.why);
     };
     if (auto said = say_hello(peer->get(), {std::string(service), options.shape}); !said)
-        return said.error().number == EINVAL ? std::unexpected(std::move(said.error()))
-                                             : refused(std::move(said.error()));
+        return said.error().number == EINVAL ? std::unexpected(std::move(said.error())) : refused(said.error());
     auto welcome = hear_answer(peer->get());
-    if (!welcome) return refused(std::move(welcome.error()));
+    if (!welcome) return refused(welcome.error());
     errno = 0;
     auto end = ClientEnd::attach(welcome->region.get());
-    if (!end) return refused({number_of_attach(), std::move(end.error())});
+    if (!end) return refused({number_of_attach(), end.error()});
     if (end->shape().frames < options.shape.frames || end->shape().frame_bytes < options.shape.frame_bytes)
         return refused({EPROTO, "the server has made a smaller channel than was asked for"});
     OwnFd watch = watch_of(welcome->client_bell.get(), peer->get());
