@@ -66,6 +66,7 @@ std::optional<Wrong> Client::stopped() {
 }
 
 std::optional<std::uint32_t> Client::take() {
+    if (free_.empty()) collect();
     if (free_.empty()) return std::nullopt;
     const std::uint32_t number = free_.back();
     free_.pop_back();
@@ -133,6 +134,13 @@ bool Client::next(Answered& out) {
     slots_[out.number].state = State::caller;
     in_flight_--;
     return true;
+}
+
+// Frames of calls that were given up may have come back, and nobody reaps where only calls are made.
+void Client::collect() {
+    Answered answered;
+    while (came(answered)) keep(answered);
+    tell_watcher();
 }
 
 void Client::keep(const Answered& answered) {

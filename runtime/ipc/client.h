@@ -97,6 +97,7 @@ class Client {
     bool came(Answered& out);
     bool next(Answered& out);
     void keep(const Answered& answered);
+    void collect();
     void give_up(std::uint32_t number);
     std::expected<std::size_t, Wrong> called(const Answered& answered, std::span<std::uint8_t> room);
     bool spin(const Deadline& deadline) const;

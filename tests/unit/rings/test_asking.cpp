@@ -5,6 +5,7 @@
 #include <semaphore>
 #include <set>
 
+#include "runtime/ipc/client.h"
 #include "tests/unit/rings/ring_handle.h"
 
 namespace chainio::tests {
@@ -153,7 +154,27 @@ TEST(Asking, AReplyThatComesLateIsNoOthers) {
     EXPECT_EQ(ring.next(0), "0");
     answers.release();
     // What a reap finds by the way is free again, and no reply.
-    while (chainio_ring_take(ring.ring) == nullptr) ASSERT_EQ(ring.next(1), "0");
+    const ipc::Deadline deadline(kRingPatience);
+    while (chainio_ring_take(ring.ring) == nullptr && !deadline.is_over()) ASSERT_EQ(ring.next(1), "0");
+    EXPECT_FALSE(deadline.is_over());
+}
+
+TEST(Asking, ACallFindsTheFrameOfAnEarlierOneThatCameBackLate) {
+    std::binary_semaphore answers(0);
+    const RingServer server([&](Guest& guest) {
+        const auto late = guest.take();
+        answers.acquire();
+        guest.answer(late->number, "late");
+        echo(guest);
+    });
+    Ring ring(server, 1);
+    EXPECT_EQ(ring.call("slow", 0), number(ETIMEDOUT));
+    EXPECT_EQ(ring.call("next", 0), number(EBUSY));
+    answers.release();
+    const ipc::Deadline deadline(kRingPatience);
+    std::string said;
+    while ((said = ring.call("next")) == number(EBUSY) && !deadline.is_over()) std::this_thread::yield();
+    EXPECT_EQ(said, "[next]");
 }
 
 TEST(Asking, AReplyThatComesLateLeavesTheNextCallItsOwn) {
