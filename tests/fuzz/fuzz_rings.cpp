@@ -107,8 +107,8 @@ unsigned attack_server(Input& input) {
                 sum += sum_within(request.bytes, server->frame(request.number));
             }
         } else if (const std::uint32_t number = operation / 8 % kShape.frames; held[number]) {
-            const bool given =
-                operation % 8 == 6 ? server->answer(number, kShape.frame_bytes).has_value() : server->release(number).has_value();
+            const bool given = operation % 8 == 6 ? server->answer(number, kShape.frame_bytes).has_value()
+                                                  : server->release(number).has_value();
             sum += given;
             held[number] = false;
         }
