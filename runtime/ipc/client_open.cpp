@@ -89,7 +89,8 @@ std::expected<Client, Trouble> Client::open(const std::string& path, std::string
             return trouble_at(
                 path, ETIMEDOUT,
                 "has not answered within " + std::to_string(options.open_ms) + " ms; is its chainio-runtime stopped?");
-        return trouble_at(path, trouble.number, "lets nobody in: " + trouble.why);
+        const std::string refuses = trouble.number == ECONNREFUSED ? "refuses: " : "cannot be asked: ";
+        return trouble_at(path, trouble.number, refuses + trouble.why);
     };
     if (auto said = say_hello(peer->get(), {std::string(service), options.shape}); !said)
         return said.error().number == EINVAL ? std::unexpected(std::move(said.error())) : refused(said.error());

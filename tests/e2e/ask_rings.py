@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asking over shared memory from a shell, from Python and from C, beside a server whose replies are what requests ask for (tests/support/ring_peer.cpp)."""
+"""Asking over shared memory from a shell, from Python and from C, beside a server whose replies are what requests ask for (tests/support/ring_peer.cpp), and beside the daemon."""
 import contextlib
 import errno
 import json
@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
+import daemon  # noqa: E402
 import runs  # noqa: E402
 from runs import BUILD, ROOT, expect, raised, tool  # noqa: E402
 
@@ -56,13 +57,12 @@ def test_shell(path):
         ("no reply", "none", (), (1, "", f"'echo' has given no reply: {UNANSWERED}\n")),
         ("the server's end", "gone", (), (3, "", f"the server of '{path}' is gone; start chainio-runtime again\n")),
         ("a late reply", "hold", ("--timeout-ms", "20"), (3, "", f"'{path}' has not replied within 20 ms; --timeout-ms waits longer, and `chainio control SOCKET stats` says what it does\n")),
-        ("longer than a request", "x" * 65537, (), (2, "", "the request is too long: it has more than 65536 bytes, and no request has\n")),
     ):
         expect(f"shell: {what}", ask(path, "echo", request, *words), wanted)
     expect("shell: a word like an option", ask(path, "echo", "--", "--lines"), (0, "[--lines]\n", ""))
     expect("shell: standard input", ask(path, "echo", "-", stdin="a\\n\n"), (0, "[a\\\\n\\n]\n", ""))
-    expect("shell: a long one", ask(path, "echo", "-", "--output", "raw", stdin="y" * 65534), (0, "[" + "y" * 65534 + "]", ""))
-    expect("shell: too long a one", ask(path, "echo", "-", stdin="y" * 65537), (1, "", "standard input is no request: it has more than 65536 bytes, and no request has\n"))
+    expect("shell: a long one", ask(path, "echo", "-", "--output", "raw", stdin="y" * 131070), (0, "[" + "y" * 131070 + "]", ""))
+    expect("shell: too long a one", ask(path, "echo", "-", stdin="y" * 131073), (1, "", "standard input is no request: it has more than 131072 bytes, and no request has\n"))
     code, printed, said = ask(path, "echo", r"\xff", "--json")
     one = json.loads(printed)
     expect("shell: JSON", (code, one.pop("ns") > 0, one, said), (0, True, {"outcome": "ok", "hex": "5bff5d", "text": None}, ""))
@@ -73,7 +73,7 @@ def test_shell(path):
 def test_places(path, folder):
     """What cannot be asked."""
     nobody = "is it what chainio-runtime got as --rings, and does that run?"
-    expect("no such service", ask(path, "away", "x"), (3, "", f"'{path}' lets nobody in: there is no service 'away'; there is 'echo'\n"))
+    expect("no such service", ask(path, "away", "x"), (3, "", f"'{path}' refuses: there is no service 'away'; there is 'echo'\n"))
     expect("no answer", ask(path, "mute", "x", "--timeout-ms", 20), (3, "", f"'{path}' has not answered within 20 ms; is its chainio-runtime stopped?\n"))
     expect("no such file", ask(folder / "none", "x", "x"), (3, "", f"nobody answers at '{folder}/none': No such file or directory; {nobody}\n"))
     (folder / "file").write_text("x")
@@ -93,6 +93,7 @@ def test_lines(path):
     expect("lines: raw", ask(path, "echo", "--lines", "--output", "raw", stdin="a\nnone\nb"), (1, "[a][b]", ""))
     expect("lines: none", ask(path, "echo", "--lines", stdin=""), (0, "", ""))
     expect("lines: one that is no request", ask(path, "echo", "--lines", stdin="a\n\\q\nb\n"), (1, "a\tok\t[a]\n", f"standard input:2: '\\q' is no escape: {ESCAPES}\n"))
+    expect("lines: one that is too long", ask(path, "echo", "--lines", stdin="a\n" + "x" * 131073), (1, "a\tok\t[a]\n", "standard input:2: the request is too long: it has more than 131072 bytes, and no request has\n"))
     code, printed, _ = ask(path, "echo", "--lines", "--json", stdin="a\nnone\n")
     expect("lines: JSON", (code, [{**json.loads(line), "ns": 0} for line in printed.splitlines()]),
            (1, [{"request": "a", "outcome": "ok", "hex": "5b615d", "text": "[a]", "ns": 0}, {"request": "none", "outcome": "unanswered", "ns": 0}]))
@@ -182,7 +183,7 @@ def test_signals(chainio_ring, path):
 def test_python_errors(chainio_ring, path, folder):
     for what, call, kind, text in (
         ("no such file", lambda: chainio_ring.open(folder / "none", "echo"), FileNotFoundError, f"nobody answers at '{folder}/none'"),
-        ("a service that is not there", lambda: chainio_ring.open(path, "away"), ConnectionRefusedError, f"'{path}' lets nobody in: there is no service 'away'"),
+        ("a service that is not there", lambda: chainio_ring.open(path, "away"), ConnectionRefusedError, f"'{path}' refuses: there is no service 'away'"),
         ("no answer", lambda: chainio_ring.open(path, "mute", open_timeout=0.02), TimeoutError, f"'{path}' has not answered within 20 ms"),
         ("too many in flight", lambda: chainio_ring.open(path, "echo", in_flight=1025), OSError, "in_flight is at most 1024"),
         ("too long", lambda: chainio_ring.open(path, "echo", longest=1 << 20), OSError, "longest is at most 131072 bytes"),
@@ -201,19 +202,38 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "docs" / "rings.md").read_text(), re.M | re.S)
 
 
-def test_examples(path, folder):
-    """The programs of docs/rings.md, as they are printed."""
-    (folder / "main.rings").symlink_to(path)
-    header = "\0\0\0\0\0\1\0\0"
-    (folder / "ask.py").write_text(blocks("python")[0])
-    done = subprocess.run([sys.executable, "ask.py"], cwd=folder, capture_output=True, text=True, timeout=runs.LONGEST,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "runtime" / "bindings" / "python")})
-    reply = lambda key: repr(f"[{header}get {key}\r\n]".encode())
-    expect("the Python program", (done.returncode, done.stdout.splitlines(), done.stderr), (0, [reply("hello"), f"hello {reply('hello')}", f"world {reply('world')}"], ""))
-    pages = re.findall(r"^CHAINIO_RING_API .*?(chainio_ring_\w+)\(", (ROOT / "runtime" / "bindings" / "include" / "chainio-ring.h").read_text(), re.M)
-    man = (ROOT / "runtime" / "bindings" / "man" / "chainio_ring.3").read_text()
-    missing = [name for name in pages if f"{name}(" not in man or not (ROOT / "runtime" / "bindings" / "man" / f"{name}.3").exists()]
-    expect("each function is in the man page", (len(pages), missing), (11, []))
+def in_folder(folder, *words, **more):
+    """A run of what stands on the page: its exit code, what it has printed, and what it has said."""
+    given = {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "runtime" / "bindings" / "python")}
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=runs.LONGEST, env=given, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_page(chainio_ring, folder):
+    """Commands and programs of docs/rings.md, as they are printed, beside the daemon."""
+    commands = blocks("sh")[0].splitlines()
+    starts = next(i for i, line in enumerate(commands) if line.startswith("chainio-runtime"))
+    expect("the page's commands", in_folder(folder, "sh", "-ec", "\n".join(commands[:starts])), lambda got: got[0] == 0)
+    expect("the page's daemon", commands[starts], "chainio-runtime --spec memcached.o --file values=main.store --rings main.rings &")
+    server = daemon.Daemon(folder / "memcached.o", "--rings", folder / "main.rings", "--port", "memcached=0", "--bind", "127.0.0.1", file=("values", "main.store"))
+    try:
+        expect("the page's request", in_folder(folder, "sh", "-ec", commands[starts + 1]), (0, "\\x00\\x00\\x00\\x00\\x00\\x01\\x00\\x00VALUE hello 0 5\\x0d\\nworld\\x0d\\nEND\\x0d\\n\n", ""))
+        no_service = "by rings those with a `udp` endpoint are reached; those that have one are: memcached"
+        expect("a service that is not there", ask(folder / "main.rings", "memcachd", "x"), (3, "", f"'{folder}/main.rings' refuses: there is no service 'memcachd'; {no_service}\n"))
+        expect("what no service understands", ask(folder / "main.rings", "memcached", "x"), (1, "", f"'memcached' has given no reply: {UNANSWERED}\n"))
+        (folder / "ask.py").write_text(blocks("python")[0])
+        header, found = b"\0\0\0\0\0\1\0\0", b"VALUE hello 0 5\r\nworld\r\nEND\r\n"
+        code, printed, said = in_folder(folder, sys.executable, "ask.py")
+        want = [repr(header + found), f"hello {header + found!r}", f"world {header + b'END' + bytes([13, 10])!r}"]
+        expect("the Python program", (code, printed.splitlines()[0], sorted(printed.splitlines()[1:]), said), (0, want[0], want[1:], ""))
+        test_c_program(folder)
+        test_end_of_daemon(chainio_ring, server, folder, header + b"get hello\r\n", header + found)
+    finally:
+        server.process.kill()
+        server.process.wait(timeout=runs.LONGEST)
+
+
+def test_c_program(folder):
     if not shutil.which("cc"):
         print("skipped: the C program of docs/rings.md: there is no cc")
         return
@@ -222,10 +242,47 @@ def test_examples(path, folder):
     (folder / "runtime").symlink_to(ROOT / "runtime")
     (folder / "build" / "release").symlink_to(BUILD)
     in_clone = next(line for line in "".join(blocks("sh")).splitlines() if "-rpath" in line)
-    done = subprocess.run(["sh", "-ec", in_clone + " -std=c11 -Wall -Wextra -Wpedantic -Werror"], cwd=folder, capture_output=True, text=True, timeout=runs.LONGEST)
-    if expect("the C program compiles", (done.returncode, done.stderr), (0, "")):
-        done = subprocess.run(["./ask"], cwd=folder, capture_output=True, text=True, timeout=runs.LONGEST)
-        expect("  and runs", (done.returncode, done.stdout, done.stderr), (0, "".join(f"{key}: \0get {key}\n]" for key in ("hello", "nobody", "world")), ""))
+    expect("the C program compiles", in_folder(folder, "sh", "-ec", in_clone + " -std=c11 -Wall -Wextra -Wpedantic -Werror"), (0, "", ""))
+    for below in ([], ["valgrind", "-q", "--error-exitcode=9"]) if shutil.which("valgrind") else ([],):
+        code, printed, said = in_folder(folder, *below, "./ask")
+        replies = sorted(re.findall(r"(\w+): (.*?END)\n", printed, re.S))
+        expect(f"  and runs {' '.join(below[:1])}", (code, replies, said), (0, [("hello", "VALUE hello 0 5\nworld\nEND"), ("nobody", "END"), ("world", "END")], ""))
+
+
+def test_end_of_daemon(chainio_ring, server, folder, request, reply):
+    """What it has taken it answers, and its clients hear of its end."""
+    with chainio_ring.open(folder / "main.rings", "memcached") as ring:
+        for i in range(50):
+            ring.submit(request, i)
+        server.process.terminate()
+        got = []
+        while ring.in_flight:
+            got += ring.reap(runs.LONGEST)
+        expect("the end of the daemon: all are answered", (sorted(tag for tag, _ in got), {each for _, each in got}), (list(range(50)), {reply}))
+        expect("  and it is gone", raised(lambda: ring.call(request)), lambda error: isinstance(error, BrokenPipeError))
+    expect("  for who comes later", ask(folder / "main.rings", "memcached", "x"), lambda got: got[0] == 3 and got[2].startswith(f"nobody answers at '{folder}/main.rings': "))
+
+
+def test_long_replies(folder):
+    """Those that are longer than any datagram."""
+    value = "0123456789" * 12000
+    (folder / "long.tsv").write_text(f"long\t{value}\n")
+    expect("a store", tool("chainio", "store", "build", folder / "long.store", "--from", folder / "long.tsv"), lambda got: got[0] == 0)
+    expect("a service of long replies", tool("chainc", "std/kv.chain", "-DKEY=4", "-o", folder / "kv.o"), (0, "", ""))
+    server = daemon.Daemon(folder / "kv.o", "--rings", folder / "kv.rings", "--port", "kv=0", "--bind", "127.0.0.1", file=("values", "long.store"))
+    try:
+        code, printed, said = ask(folder / "kv.rings", "kv", r"\0\0\0\0\0\0\0\x07long", "--output", "hex")
+        expect("a long reply", (code, bytes.fromhex(printed) == bytes([0] * 7 + [7, 0, 0, 0, 1]) + len(value).to_bytes(4, "big") + value.encode(), said), (0, True, ""))
+    finally:
+        server.process.kill()
+        server.process.wait(timeout=runs.LONGEST)
+
+
+def test_man_page():
+    pages = re.findall(r"^CHAINIO_RING_API .*?(chainio_ring_\w+)\(", (ROOT / "runtime" / "bindings" / "include" / "chainio-ring.h").read_text(), re.M)
+    man = (ROOT / "runtime" / "bindings" / "man" / "chainio_ring.3").read_text()
+    missing = [name for name in pages if f"{name}(" not in man or not (ROOT / "runtime" / "bindings" / "man" / f"{name}.3").exists()]
+    expect("each function is in the man page", (len(pages), missing), (11, []))
 
 
 def main():
@@ -244,7 +301,9 @@ def main():
         test_events(chainio_ring, path)
         test_signals(chainio_ring, path)
         test_python_errors(chainio_ring, path, folder)
-        test_examples(path, folder)
+        test_page(chainio_ring, folder)
+        test_long_replies(folder)
+        test_man_page()
     return runs.ended()
 
 

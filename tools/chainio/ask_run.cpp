@@ -26,8 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A service's udp endpoint takes no longer ones.
-constexpr std::size_t kMostRequest = 65536;
+// As many as a frame has at most, so that replies find room, too.
+constexpr std::uint32_t kMostRequest = umem::kMaxFrame;
 
 struct Unasked {
     int exit_code;

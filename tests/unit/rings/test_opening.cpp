@@ -121,20 +121,20 @@ TEST(Opening, ARefusalOfTheServerSaysWhy) {
         ipc::refuse(socket, "there is no service '" + hello.service + "'");
         return false;
     });
-    expect(opened(server.path()), ECONNREFUSED, "'" + server.path() + "' lets nobody in: there is no service 'store'");
+    expect(opened(server.path()), ECONNREFUSED, "'" + server.path() + "' refuses: there is no service 'store'");
 }
 
 TEST(Opening, WhoeverAnswersOtherwiseIsNoServerOfRings) {
     const RingServer closes(echo, [](int, const ipc::Hello&) { return false; });
     expect(opened(closes.path()), ECONNRESET,
            "'" + closes.path() +
-               "' lets nobody in: the server has closed the connection: it is ending, or is another program's");
+               "' cannot be asked: the server has closed the connection: it is ending, or is another program's");
     const RingServer other(echo, [](int socket, const ipc::Hello&) {
         EXPECT_EQ(send(socket, "220 hello\r\n", 11, 0), 11);
         return false;
     });
     expect(opened(other.path()), EPROTO,
-           "'" + other.path() + "' lets nobody in: what answers there is no server of ChainIO's rings");
+           "'" + other.path() + "' cannot be asked: what answers there is no server of ChainIO's rings");
     const RingServer smaller(echo, [](int socket, const ipc::Hello&) {
         const auto end = ipc::ServerEnd::create({1, 512});
         const ipc::OwnFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -142,14 +142,14 @@ TEST(Opening, WhoeverAnswersOtherwiseIsNoServerOfRings) {
         return false;
     });
     expect(opened(smaller.path()), EPROTO,
-           "'" + smaller.path() + "' lets nobody in: the server has made a smaller channel than was asked for");
+           "'" + smaller.path() + "' cannot be asked: the server has made a smaller channel than was asked for");
     const RingServer none(echo, [](int socket, const ipc::Hello&) {
         const auto region = umem::Region::create(65536, false);
         const ipc::OwnFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         EXPECT_TRUE(ipc::welcome(socket, region->fd(), bell.get(), bell.get()));
         return false;
     });
-    expect(opened(none.path()), EPROTO, "'" + none.path() + "' lets nobody in: the server's region holds no channel");
+    expect(opened(none.path()), EPROTO, "'" + none.path() + "' cannot be asked: the server's region holds no channel");
 }
 
 // A server that is stopped lets some in by the kernel, and never answers them; those behind them wait to be let in.
