@@ -70,6 +70,17 @@ def test_shell(path):
     expect("shell: JSON without a reply", (code, {**json.loads(printed), "ns": 1}, said), (1, {"outcome": "unanswered", "ns": 1}, ""))
 
 
+def test_files(path):
+    """Standard files that cannot be read or written."""
+    for words, stdin in (("x",), None), (("--lines",), "a\nb\n"):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BUILD / "bin" / "chainio", "ask", path, "echo", *words], input=stdin, stdout=full, stderr=subprocess.PIPE, text=True, timeout=runs.LONGEST)
+        expect(f"a full disk: {words[0]}", (done.returncode, done.stderr), (3, "chainio ask: cannot write the replies: No space left on device\n"))
+    for words, said in (("-", "cannot read standard input: Bad file descriptor"), ("--lines", "cannot read keys '-': Bad file descriptor")):
+        done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", BUILD / "bin" / "chainio", "ask", path, "echo", words], capture_output=True, text=True, timeout=runs.LONGEST)
+        expect(f"no standard input: {words}", (done.returncode, done.stdout, done.stderr), (3, "", f"chainio ask: {said}\n"))
+
+
 def test_places(path, folder):
     """What cannot be asked."""
     nobody = "is it what chainio-runtime got as --rings, and does that run?"
@@ -295,6 +306,7 @@ def main():
     with peer() as path, tempfile.TemporaryDirectory(prefix="chainio-ask-") as name:
         folder = pathlib.Path(name)
         test_shell(path)
+        test_files(path)
         test_places(path, folder)
         test_lines(path)
         test_python(chainio_ring, path)
