@@ -29,11 +29,11 @@ int Deadline::left_ms() const {
     return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
 }
 
-Client::Client(ClientEnd end, OwnFd socket, Welcome welcome, OwnFd watch, unsigned spin_us)
+Client::Client(ClientEnd end, OwnFd socket, OwnFd server_bell, OwnFd own_bell, OwnFd watch, unsigned spin_us)
     : end_(std::move(end)),
       socket_(std::move(socket)),
-      server_bell_(std::move(welcome.server_bell)),
-      client_bell_(std::move(welcome.client_bell)),
+      server_bell_(std::move(server_bell)),
+      own_bell_(std::move(own_bell)),
       watch_(std::move(watch)),
       spin_us_(spin_us),
       slots_(end_.shape().frames),
@@ -169,10 +169,10 @@ void Client::wait(const Deadline& deadline) {
         end_.awake();
         return;
     }
-    std::array<pollfd, 2> both{pollfd{client_bell_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLRDHUP, 0}};
+    std::array<pollfd, 2> both{pollfd{own_bell_.get(), POLLIN, 0}, pollfd{socket_.get(), POLLIN | POLLRDHUP, 0}};
     const int ready = poll(both.data(), both.size(), end_.any_came() ? 0 : deadline.left_ms());
-    if (ready > 0 && both[0].revents != 0) hush_bell(client_bell_.get());
-    gone_ |= ready > 0 && both[1].revents != 0;
+    if (ready > 0 && both[0].revents != 0) hush_bell(own_bell_.get());
+    gone_ |= ready > 0 && both[1].revents != 0 && hear_wakes(socket_.get()) == Heard::gone;
     if (watched_)
         end_.fall_asleep();
     else
@@ -180,7 +180,7 @@ void Client::wait(const Deadline& deadline) {
 }
 
 void Client::tell_watcher() {
-    if (watched_ && (kept_count_ != 0 || end_.any_came())) ring_bell(client_bell_.get());
+    if (watched_ && (kept_count_ != 0 || end_.any_came())) ring_bell(own_bell_.get());
 }
 
 std::expected<unsigned, Wrong> Client::reap(std::span<Answered> out, int timeout_ms) {
@@ -252,7 +252,7 @@ std::expected<std::size_t, Wrong> Client::call(std::span<const std::uint8_t> req
 
 int Client::fd() {
     watched_ = true;
-    if (!end_.fall_asleep() || kept_count_ != 0) ring_bell(client_bell_.get());
+    if (!end_.fall_asleep() || kept_count_ != 0) ring_bell(own_bell_.get());
     return watch_.get();
 }
 

@@ -91,7 +91,7 @@ class Client {
         State state = State::free;
     };
 
-    Client(ClientEnd end, OwnFd socket, Welcome welcome, OwnFd watch, unsigned spin_us);
+    Client(ClientEnd end, OwnFd socket, OwnFd server_bell, OwnFd own_bell, OwnFd watch, unsigned spin_us);
     std::optional<Wrong> stopped();
     std::expected<void, Wrong> push(std::uint32_t number, std::size_t bytes);
     bool came(Answered& out);
@@ -106,8 +106,9 @@ class Client {
     [[gnu::format(printf, 3, 4)]] std::unexpected<Wrong> wrong(int number, const char* form, ...);
 
     ClientEnd end_;
-    OwnFd socket_, server_bell_, client_bell_;
-    OwnFd watch_;  // an epoll of the socket and the client's bell
+    OwnFd socket_, server_bell_;
+    OwnFd own_bell_;  // rung by this side, for a watcher of what is here already
+    OwnFd watch_;     // an epoll of the socket and that bell
     unsigned spin_us_;
     std::vector<Slot> slots_;          // by frame
     std::vector<std::uint32_t> free_;  // frames

@@ -1,5 +1,6 @@
 // How a client comes in.
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -69,9 +70,9 @@ std::expected<OwnFd, Trouble> connect_to(const std::string& path, unsigned open_
 // Of both that a reply, or the server's end, is known by.
 OwnFd watch_of(int bell, int socket) {
     OwnFd watch(epoll_create1(EPOLL_CLOEXEC));
-    epoll_event came{.events = EPOLLIN, .data = {}}, ended{.events = EPOLLRDHUP, .data = {}};
+    epoll_event came{.events = EPOLLIN, .data = {}}, woken{.events = EPOLLIN | EPOLLRDHUP, .data = {}};
     if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, bell, &came) != 0) return {};
-    if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, socket, &ended) != 0) return {};
+    if (epoll_ctl(watch.get(), EPOLL_CTL_ADD, socket, &woken) != 0) return {};
     return watch;
 }
 
@@ -101,9 +102,11 @@ std::expected<Client, Trouble> Client::open(const std::string& path, std::string
     if (!end) return refused({number_of_attach(), end.error()});
     if (end->shape().frames < options.shape.frames || end->shape().frame_bytes < options.shape.frame_bytes)
         return refused({EPROTO, "the server has made a smaller channel than was asked for"});
-    OwnFd watch = watch_of(welcome->client_bell.get(), peer->get());
+    OwnFd own_bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    OwnFd watch = watch_of(own_bell.get(), peer->get());
     if (!watch) return refused({errno, std::string("its doorbell cannot be watched: ") + std::strerror(errno)});
-    return Client(std::move(*end), std::move(*peer), std::move(*welcome), std::move(watch), options.spin_us);
+    return Client(std::move(*end), std::move(*peer), std::move(welcome->server_bell), std::move(own_bell),
+                  std::move(watch), options.spin_us);
 }
 
 }  // namespace chainio::ipc

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x74656d63;  // "cmet"
 constexpr std::uint16_t kVersion = 1;
-constexpr std::size_t kDescriptors = 3;
+constexpr std::size_t kDescriptors = 2;
+constexpr unsigned kMostWakes = 64;  // that are heard at once
 
 struct HelloHead {
     std::uint32_t magic;
@@ -131,9 +132,9 @@ std::expected<Welcome, Trouble> hear_answer(int socket) {
     if (!descriptors.back())
         return trouble(EMFILE,
                        "the server's memory could not be taken over: too many descriptors are open (ulimit -n)");
-    if (!is_bell(descriptors[1].get()) || !is_bell(descriptors[2].get()))
-        return trouble(EPROTO, "the server's doorbells are none: they could hold up whoever rings");
-    return Welcome{std::move(descriptors[0]), std::move(descriptors[1]), std::move(descriptors[2])};
+    if (!is_bell(descriptors[1].get()))
+        return trouble(EPROTO, "the server's doorbell is none: it could hold up whoever rings");
+    return Welcome{std::move(descriptors[0]), std::move(descriptors[1])};
 }
 
 std::expected<Hello, std::string> hear_hello(int socket) {
@@ -152,13 +153,27 @@ std::expected<Hello, std::string> hear_hello(int socket) {
     return hello;
 }
 
-bool welcome(int socket, int region, int server_bell, int client_bell) {
-    return send_message(socket, AnswerHead{kMagic, kVersion, 0}, {}, {region, server_bell, client_bell});
+bool welcome(int socket, int region, int server_bell) {
+    return send_message(socket, AnswerHead{kMagic, kVersion, 0}, {}, {region, server_bell});
 }
 
 void refuse(int socket, std::string_view why) {
     why = why.substr(0, kMostWhy);
     send_message(socket, AnswerHead{kMagic, kVersion, static_cast<std::uint16_t>(why.size())}, why, {});
+}
+
+void wake(int socket) { send(socket, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL); }
+
+Heard hear_wakes(int socket) {
+    Heard heard = Heard::nothing;
+    for (unsigned i = 0; i < kMostWakes; i++) {
+        char byte = 0;
+        const ssize_t got = recv(socket, &byte, sizeof byte, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return Heard::gone;
+        if (got < 0) return heard;
+        heard = Heard::woken;
+    }
+    return heard;
 }
 
 }  // namespace chainio::ipc

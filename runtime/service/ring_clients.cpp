@@ -41,7 +41,7 @@ void RingClients::came(std::uint32_t number, bool more) {
     if (of_socket) hear(index);
     if (!more && client.used && !client.leaving) {
         client.watched++;
-        host_.watch(number, of_socket ? client.socket.get() : client.server_bell.get());
+        host_.watch(number, of_socket ? client.socket.get() : client.bell.get());
     }
 }
 
@@ -93,13 +93,11 @@ std::expected<void, std::string> RingClients::join(Client& client, std::uint32_t
     if (joined_ == kMost)
         return std::unexpected("the server has " + std::to_string(kMost) +
                                " clients of rings already, and takes no more; end one of them first");
-    for (ipc::OwnFd* bell : {&client.server_bell, &client.client_bell}) {
-        *bell = ipc::OwnFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (!*bell) return short_of("descriptor");
-    }
+    client.bell = ipc::OwnFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!client.bell) return short_of("descriptor");
     auto end = ipc::ServerEnd::create(hello->shape);
     if (!end) return std::unexpected(end.error());
-    if (!ipc::welcome(client.socket.get(), end->region().fd(), client.server_bell.get(), client.client_bell.get()))
+    if (!ipc::welcome(client.socket.get(), end->region().fd(), client.bell.get()))
         return std::unexpected(std::string());
     client.end.emplace(std::move(*end));
     unheard_--;
@@ -108,7 +106,7 @@ std::expected<void, std::string> RingClients::join(Client& client, std::uint32_t
     client.service = *service;
     if (asleep_) client.end->fall_asleep();
     client.watched++;
-    host_.watch(bell_of(index), client.server_bell.get());
+    host_.watch(bell_of(index), client.bell.get());
     host_.joined(client.service);
     return {};
 }
@@ -150,7 +148,7 @@ void RingClients::give_back(std::uint32_t index, std::uint32_t frame, std::optio
     const auto given = length ? client.end->answer(frame, *length) : client.end->release(frame);
     if (client.leaving) return free_if_over(index);
     if (!given) return break_with(index, given.error());
-    if (*given) ipc::ring_bell(client.client_bell.get());
+    if (*given) ipc::wake(client.socket.get());
     if (client.ending) end_if_done(index);
 }
 

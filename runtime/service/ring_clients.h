@@ -80,7 +80,7 @@ class RingClients : public ring::Beside {
 
   private:
     struct Client {
-        ipc::OwnFd socket, server_bell, client_bell;
+        ipc::OwnFd socket, bell;
         std::optional<ipc::ServerEnd> end;  // since its hello
         std::string name;                   // of the service
         std::uint32_t service = 0;

@@ -27,7 +27,7 @@ constexpr int kRingPatience = 60'000;  // milliseconds, for what comes at once u
 // One client that came in, as its server has it.
 struct Guest {
     ipc::ServerEnd end;
-    ipc::OwnFd socket, server_bell, client_bell;
+    ipc::OwnFd socket, server_bell;
 
     // Waits for a request; none: the client is gone.
     std::optional<ipc::Request> take() {
@@ -51,7 +51,7 @@ struct Guest {
         const std::size_t bytes = umem::ring_bytes(entries);
         auto rogue = *umem::Producer::attach({end.region().base() + sizeof(ipc::ChannelHeader) + bytes, bytes});
         EXPECT_EQ(rogue.push(descriptor), true);
-        ipc::ring_bell(client_bell.get());
+        ipc::wake(socket.get());
     }
     umem::Frame name_of(std::uint32_t number) const {
         return static_cast<umem::Frame>((end.frame(number).data() - end.region().base()) / umem::kUnit);
@@ -60,7 +60,7 @@ struct Guest {
   private:
     void woken(std::expected<bool, umem::Fault> pushed) {
         ASSERT_TRUE(pushed);
-        if (*pushed) ipc::ring_bell(client_bell.get());
+        if (*pushed) ipc::wake(socket.get());
     }
     // Whether the client is still there.
     bool sleep() {
@@ -110,9 +110,8 @@ class RingServer {
             if (!hello || (meet_ && !meet_(client.get(), *hello))) continue;
             auto end = ipc::ServerEnd::create(hello->shape);
             ASSERT_TRUE(end);
-            Guest guest{std::move(*end), std::move(client), bell(), bell()};
-            ASSERT_TRUE(ipc::welcome(guest.socket.get(), guest.end.region().fd(), guest.server_bell.get(),
-                                     guest.client_bell.get()));
+            Guest guest{std::move(*end), std::move(client), bell()};
+            ASSERT_TRUE(ipc::welcome(guest.socket.get(), guest.end.region().fd(), guest.server_bell.get()));
             body_(guest);
         }
     }

@@ -38,18 +38,18 @@ TEST(Meeting, AWelcomeHandsOverTheRegionAndTheBells) {
     EXPECT_EQ(hello->shape.frame_bytes, 4096u);
     auto server = ServerEnd::create(hello->shape);
     ASSERT_TRUE(server);
-    const OwnFd server_bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        client_bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    ASSERT_TRUE(welcome(sockets.server.get(), server->region().fd(), server_bell.get(), client_bell.get()));
+    const OwnFd server_bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    ASSERT_TRUE(welcome(sockets.server.get(), server->region().fd(), server_bell.get()));
     const auto heard = hear_answer(sockets.client.get());
     ASSERT_TRUE(heard) << heard.error().why;
     EXPECT_TRUE(same_file(heard->region.get(), server->region().fd()));
     // Doorbells have no file of their own to be known by: what is rung here is heard there.
     ring_bell(heard->server_bell.get());
     EXPECT_TRUE(hush_bell(server_bell.get()));
-    EXPECT_FALSE(hush_bell(client_bell.get()));
-    ring_bell(client_bell.get());
-    EXPECT_TRUE(hush_bell(heard->client_bell.get()));
+    EXPECT_EQ(hear_wakes(sockets.client.get()), Heard::nothing);
+    wake(sockets.server.get());
+    EXPECT_EQ(hear_wakes(sockets.client.get()), Heard::woken);
+    EXPECT_EQ(hear_wakes(sockets.client.get()), Heard::nothing);
     auto client = ClientEnd::attach(heard->region.get());
     ASSERT_TRUE(client) << client.error();
     EXPECT_EQ(client->shape().frames, 8u);
@@ -57,10 +57,10 @@ TEST(Meeting, AWelcomeHandsOverTheRegionAndTheBells) {
 
 // Whoever rings what cannot take more waits in it, or is ended by a signal.
 TEST(Meeting, DoorbellsAreNoPipesAndNoSockets) {
-    const auto refusal = [](int server_bell, int client_bell) {
+    const auto refusal = [](int server_bell) {
         const Sockets sockets;
         const auto server = ServerEnd::create({1, 512});
-        EXPECT_TRUE(welcome(sockets.server.get(), server->region().fd(), server_bell, client_bell));
+        EXPECT_TRUE(welcome(sockets.server.get(), server->region().fd(), server_bell));
         const auto heard = hear_answer(sockets.client.get());
         return heard ? "" : heard.error().why;
     };
@@ -69,12 +69,28 @@ TEST(Meeting, DoorbellsAreNoPipesAndNoSockets) {
     std::array<int, 2> pipe{};
     ASSERT_EQ(pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK), 0);
     const OwnFd in(pipe[0]), out(pipe[1]);
-    EXPECT_EQ(refusal(bell.get(), bell.get()), "");
-    const std::string none = "the server's doorbells are none: they could hold up whoever rings";
-    for (const int other : {blocking.get(), sockets.client.get(), in.get(), out.get()}) {
-        EXPECT_EQ(refusal(other, bell.get()), none);
-        EXPECT_EQ(refusal(bell.get(), other), none);
-    }
+    EXPECT_EQ(refusal(bell.get()), "");
+    for (const int other : {blocking.get(), sockets.client.get(), in.get(), out.get()})
+        EXPECT_EQ(refusal(other), "the server's doorbell is none: it could hold up whoever rings");
+}
+
+// Nor is it ended by a signal.
+TEST(Meeting, WhoWakesAClientNeverWaitsForIt) {
+    Sockets sockets;
+    // A socket that its client has made one that waits is no other.
+    fcntl(sockets.server.get(), F_SETFL, fcntl(sockets.server.get(), F_GETFL) & ~O_NONBLOCK);
+    for (int i = 0; i < 10'000; i++) wake(sockets.server.get());
+    EXPECT_EQ(hear_wakes(sockets.client.get()), Heard::woken);
+    while (hear_wakes(sockets.client.get()) == Heard::woken) {}
+    wake(sockets.server.get());
+    EXPECT_EQ(hear_wakes(sockets.client.get()), Heard::woken);
+    wake(sockets.server.get());
+    sockets.server.reset();
+    EXPECT_EQ(hear_wakes(sockets.client.get()), Heard::gone);
+    EXPECT_EQ(hear_wakes(sockets.client.get()), Heard::gone);
+    Sockets others;
+    others.client.reset();
+    wake(others.server.get());
 }
 
 TEST(Meeting, ARefusalSaysWhy) {
@@ -146,7 +162,7 @@ TEST(Meeting, AnAnswerThatIsNoneIsNotTaken) {
 TEST(Meeting, WhatComesWithAHelloIsClosed) {
     const Sockets sockets;
     const OwnFd bell(eventfd(0, EFD_CLOEXEC));
-    ASSERT_TRUE(welcome(sockets.client.get(), bell.get(), bell.get(), bell.get()));
+    ASSERT_TRUE(welcome(sockets.client.get(), bell.get(), bell.get()));
     const int before = dup(bell.get());
     ASSERT_FALSE(hear_hello(sockets.server.get()));
     const int after = dup(bell.get());

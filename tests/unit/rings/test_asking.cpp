@@ -51,7 +51,7 @@ TEST(Asking, SeveralAreReapedAtOnce) {
             // The bell is rung once all of them are there.
             bool wakes = false;
             for (const std::uint32_t one : held) wakes |= *guest.end.answer(one, 1);
-            if (wakes) ipc::ring_bell(guest.client_bell.get());
+            if (wakes) ipc::wake(guest.socket.get());
             held.clear();
         }
     });

@@ -138,7 +138,7 @@ TEST(Opening, WhoeverAnswersOtherwiseIsNoServerOfRings) {
     const RingServer smaller(echo, [](int socket, const ipc::Hello&) {
         const auto end = ipc::ServerEnd::create({1, 512});
         const ipc::OwnFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        EXPECT_TRUE(ipc::welcome(socket, end->region().fd(), bell.get(), bell.get()));
+        EXPECT_TRUE(ipc::welcome(socket, end->region().fd(), bell.get()));
         return false;
     });
     expect(opened(smaller.path()), EPROTO,
@@ -146,7 +146,7 @@ TEST(Opening, WhoeverAnswersOtherwiseIsNoServerOfRings) {
     const RingServer none(echo, [](int socket, const ipc::Hello&) {
         const auto region = umem::Region::create(65536, false);
         const ipc::OwnFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        EXPECT_TRUE(ipc::welcome(socket, region->fd(), bell.get(), bell.get()));
+        EXPECT_TRUE(ipc::welcome(socket, region->fd(), bell.get()));
         return false;
     });
     expect(opened(none.path()), EPROTO, "'" + none.path() + "' cannot be asked: the server's region holds no channel");

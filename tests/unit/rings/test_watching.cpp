@@ -131,10 +131,10 @@ TEST(Watching, WhoDoesNotSleepIsNotRungFor) {
 TEST(Watching, ABellWithoutAReplyEndsNoWait) {
     std::binary_semaphore rung(0);
     const RingServer server([&](Guest& guest) {
-        ipc::ring_bell(guest.client_bell.get());
+        ipc::wake(guest.socket.get());
         rung.release();
         const auto request = guest.take();
-        for (int i = 0; i < 100; i++) ipc::ring_bell(guest.client_bell.get());
+        for (int i = 0; i < 100; i++) ipc::wake(guest.socket.get());
         guest.answer(request->number, "x");
         guest.take();
     });
@@ -152,7 +152,7 @@ TEST(Watching, ABellWithoutAReplyEndsNoWait) {
 TEST(Watching, ABellThatIsAlwaysRungEndsNoTime) {
     std::atomic<bool> stop = false;
     const RingServer server([&](Guest& guest) {
-        while (!stop) ipc::ring_bell(guest.client_bell.get());
+        while (!stop) ipc::wake(guest.socket.get());
         guest.take();
     });
     Ring ring(server);
