@@ -31,8 +31,10 @@ std::unexpected<Trouble> not_connected(const std::string& path, int error, unsig
                 "has let nobody in within " + std::to_string(open_ms) + " ms; is its chainio-runtime stopped?");
         case EACCES:
         case EPERM:
-            return std::unexpected(Trouble{error, "this user may not ask at '" + path + "': " + std::strerror(error) +
-                                                      "; be the user that started chainio-runtime, or root"});
+            return std::unexpected(
+                Trouble{error, "this user may not ask at '" + path + "': " + std::strerror(error) +
+                                   "; be the user that started chainio-runtime, or root, or have its "
+                                   "--rings-mode let others in"});
         case EPROTOTYPE:
             return trouble_at(path, error, "is a socket of another kind; give what chainio-runtime got as --rings");
         case ECONNREFUSED: return nobody("start chainio-runtime with --rings " + path);

@@ -113,7 +113,8 @@ TEST(Opening, WhoMayNotIsToldSo) {
     setfsuid(static_cast<uid_t>(before));
     expect(refused, EACCES,
            "this user may not ask at '" + server.path() +
-               "': Permission denied; be the user that started chainio-runtime, or root");
+               "': Permission denied; be the user that started chainio-runtime, or root, or have its --rings-mode let "
+               "others in");
 }
 
 TEST(Opening, ARefusalOfTheServerSaysWhy) {
