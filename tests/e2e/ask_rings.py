@@ -270,7 +270,8 @@ def test_end_of_daemon(chainio_ring, server, folder, request, reply):
         while ring.in_flight:
             got += ring.reap(runs.LONGEST)
         expect("the end of the daemon: all are answered", (sorted(tag for tag, _ in got), {each for _, each in got}), (list(range(50)), {reply}))
-        expect("  and it is gone", raised(lambda: ring.call(request)), lambda error: isinstance(error, BrokenPipeError))
+        expect("  and it ends", server.process.wait(timeout=runs.LONGEST), 0)
+        expect("  and is gone", raised(lambda: ring.call(request)), lambda error: isinstance(error, BrokenPipeError))
     expect("  for who comes later", ask(folder / "main.rings", "memcached", "x"), lambda got: got[0] == 3 and got[2].startswith(f"nobody answers at '{folder}/main.rings': "))
 
 
