@@ -14,8 +14,8 @@
 namespace chainio::service {
 namespace {
 
-std::unexpected<std::string> short_of(const char* what) {
-    return std::unexpected(std::string("the server has no ") + what + " for another client: " + std::strerror(errno));
+std::unexpected<std::string> not_taken_on(const std::string& why) {
+    return std::unexpected("the server cannot take on another client: " + why);
 }
 
 }  // namespace
@@ -94,9 +94,9 @@ std::expected<void, std::string> RingClients::join(Client& client, std::uint32_t
         return std::unexpected("the server has " + std::to_string(kMost) +
                                " clients of rings already, and takes no more; end one of them first");
     client.bell = ipc::OwnFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!client.bell) return short_of("descriptor");
+    if (!client.bell) return not_taken_on(std::string("no doorbell can be made: ") + std::strerror(errno));
     auto end = ipc::ServerEnd::create(hello->shape);
-    if (!end) return std::unexpected(end.error());
+    if (!end) return not_taken_on(end.error());
     if (!ipc::welcome(client.socket.get(), end->region().fd(), client.bell.get()))
         return std::unexpected(std::string());
     client.end.emplace(std::move(*end));

@@ -58,7 +58,7 @@ Server::Server(std::unique_ptr<Generation> generation, const ServerOptions& opti
         }
     }
     for (std::size_t i = 0; i < of_rings; i++) {
-        datagrams_.emplace_back(longest);
+        datagrams_.emplace_back(std::max<std::size_t>(longest, umem::kMaxFrame));
         free_ring_.push_back(static_cast<std::uint32_t>(datagrams_.size() - 1));
     }
     for (auto* list : {&dirty_, &turn_}) list->reserve(places + datagrams_.size());

@@ -253,6 +253,7 @@ class Server {
     void received_from(const NetEvent& event);
     void was_sent_to(const NetEvent& event);
     bool comes_from_us(const Source& source, Generation& generation, std::uint32_t service);
+    std::size_t longest_answer(const Datagram& datagram) const;
     void begin_with(std::uint32_t index, Generation& generation, std::uint32_t service);
     std::uint16_t rank_of(const Datagram& datagram) const;
     void look_for_datagram_request(std::uint32_t index);

@@ -93,8 +93,7 @@ void Server::begin_with(std::uint32_t index, Generation& generation, std::uint32
     Datagram& datagram = datagrams_[index];
     datagram.generation = &generation;
     datagram.service = service;
-    const bool cut = service_of(datagram).on_datagram >= 0;
-    datagram.answer.use(generation.engine, cut ? kMostDatagrams * options_.datagram_bytes : kLongestDatagram);
+    datagram.answer.use(generation.engine, longest_answer(datagram));
     datagram.rest = datagram.received.bytes;
     datagram.request_length = 0;
     datagram.used = true;
@@ -102,6 +101,11 @@ void Server::begin_with(std::uint32_t index, Generation& generation, std::uint32
     counters_of(datagram).datagrams++;
     counters_of(datagram).bytes_in += datagram.rest.size();
     look_for_datagram_request(index);
+}
+
+std::size_t Server::longest_answer(const Datagram& datagram) const {
+    if (datagram.ring_client != engine::kNoIndex) return rings_->room(datagram.ring_client, datagram.ring_frame).size();
+    return service_of(datagram).on_datagram >= 0 ? kMostDatagrams * options_.datagram_bytes : kLongestDatagram;
 }
 
 // Where a request of it waits. It ends under the spec with which it began, whose classes need not be those of a newer

@@ -83,6 +83,11 @@ def test_replies(server):
                b"".join(struct.pack("!IHH", 5, 0, 1) + text for text in (b"000000003 |", b"00000|00000|", b"bad")))
         expect("what replies begin with is not there: no answer", client.call(b"ab"), None)
         expect("  and that is counted", server.stats("lines")["unanswered"], 1)
+    with server.client("lines", frame_bytes=131072) as client:
+        for length, times in ((65530, 1), (65530, 2), (32000, 4), (2046, 64)):
+            want = struct.pack("!IHH", 1, 0, 1) + (DATA[1000:1000 + length] + b"|") * times
+            expect(f"a reply of {len(want)} bytes", client.call(struct.pack("!I", 1) + b"row 1 %d %d\n" % (length, times)), want)
+        expect("a reply that is longer than its frame", client.call(struct.pack("!I", 1) + b"row 1 2047 64\n"), struct.pack("!IHH", 1, 0, 1) + b"sorry")
     with server.client("marked") as client:
         expect("a request that lies amid its frame", answer_amid(client), (struct.pack("!H", 3) + b"good", 1000))
 
@@ -374,9 +379,9 @@ def test_no_descriptors(folder):
     """Who cannot be taken on for want of descriptors is told, or waits, and others are served."""
     server = Server(folder)
     with server.client() as client:
-        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (server.descriptors() + 2, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        said = refusal(server, "plain")
-        expect("it is told", said, "the server has no descriptor for another client: Too many open files")
+        for more, what in ((1, "no doorbell can be made"), (2, "cannot make the block memory (memfd)")):
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (server.descriptors() + more, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            expect(f"with room for {more}, it is told", refusal(server, "plain"), f"the server cannot take on another client: {what}: Too many open files")
         expect("others are served", client.call(plain(1, 5)[0]), DATA[1000:1005])
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (1, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
         with ring_client.meet(server.rings) as sock:

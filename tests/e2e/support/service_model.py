@@ -257,6 +257,8 @@ class Model:
     def whole(self, block, begin="request"):
         head = self.head(block, 0, 1)
         most = ONE_DATAGRAM if self.service.head is None else DATAGRAMS * (DATAGRAM - len(head or b""))
+        if self.transport == "ring":
+            most = LARGEST_FRAME - len(head or b"")
         return self.answer(block, most, begin)
 
     def in_datagrams(self, block, reply, skips, closes):
