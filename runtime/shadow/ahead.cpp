@@ -219,8 +219,7 @@ Ahead::Begun Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
     while (item.length > 0) {
         if (free_fetch_ == kNoRange || under_way() >= limit_) return Begun::waits;
         if (item.length > kJoined && bytes_under_way() >= kMostUnderWay) return Begun::waits_for_bytes;
-        const auto piece =
-            static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file, item.offset)));
+        const std::uint32_t piece = next_piece(item);
         if (!score_.admit(chain)) return Begun::yes;
         Fetch wanted{.file = &file, .offset = item.offset, .waits = item.waits, .length = piece, .chain = chain};
         item.offset += piece;
@@ -239,6 +238,25 @@ Ahead::Begun Ahead::begin_fetch(Item& item, std::uint64_t now_ns) {
         score_.fetched(chain, wanted.length);
     }
     return Begun::yes;
+}
+
+// Of a long piece as much as is not known: a range of which another one has all pages would end as wasted, whatever is
+// read. One of which all is known stays, for whoever counts it.
+std::uint32_t Ahead::next_piece(Item& item) const {
+    const ShadowFile& file = *item.walk.file;
+    const auto length =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length, longest_piece(file, item.offset)));
+    if (length <= kPiece || ranges_.known(file.key, item.offset, length) != Ranges::Known::some) return length;
+    const auto part_is_known = [&](std::uint32_t at) {
+        return ranges_.known(file.key, item.offset + at, std::min(kPiece, length - at)) == Ranges::Known::all;
+    };
+    std::uint32_t begin = 0;
+    while (part_is_known(begin)) begin += kPiece;
+    std::uint32_t end = begin + kPiece;
+    while (end < length && !part_is_known(end)) end += kPiece;
+    item.offset += begin;
+    item.length -= begin;
+    return std::min(end, length) - begin;
 }
 
 // What a program is served from is in served memory, everything else in the page cache.

@@ -114,6 +114,7 @@ class Ahead {
     Begun begin_fetch(Item& item, std::uint64_t now_ns);
     bool begin_piece(Fetch& wanted, std::uint64_t now_ns);
     bool has_piece(const Fetch& wanted) const;
+    std::uint32_t next_piece(Item& item) const;
     std::uint32_t longest_piece(const ShadowFile& file, std::uint64_t offset) const;
     bool begin_by_kernel(Fetch& wanted);
     bool hand_to_disk(const Fetch& fetch, std::uint32_t slot);

@@ -111,5 +111,27 @@ TEST_F(Asking, OfALongRangeAsMuchIsFetchedAsTheGateAdmits) {
     EXPECT_EQ(stats().fetched_bytes, 2 * kPiece);
 }
 
+// What a program goes through in steps is asked for with what lies behind it: most of that is known by then.
+TEST_F(Asking, WhatIsKnownOfALongRangeIsNotFetchedAgain) {
+    constexpr std::uint64_t kPages = kPiece / kPage;
+    begin(16);
+    ShadowFile& f = file("a.ptr", 8 * kPages);
+    f.read_ahead = 1 << 20;
+    ask(f, kPages, 2 * kPages);
+    ASSERT_TRUE(all_comes());
+    ask(f, 4 * kPages, kPages);
+    ASSERT_TRUE(all_comes());
+    ASSERT_EQ(stats().fetches, 3u);
+    ask(f, 2 * kPages, 4 * kPages);  // known, new, known, new
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(f, kPages, 5 * kPages));
+    EXPECT_EQ(stats().fetches, 5u);
+    EXPECT_EQ(stats().fetched_bytes, 5 * kPiece);
+    for (std::uint64_t i = 1; i <= 5; i++) ranges_->read(f.key, i * kPiece, kPiece, {});
+    ranges_->end();
+    EXPECT_EQ(stats().hits, 5u);
+    EXPECT_EQ(stats().wasted, 0u);
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test
