@@ -89,9 +89,9 @@ void Gate::waited(std::uint64_t now_ns) {
     if (for_waits_) until_ns_ = std::min(until_ns_, now_ns);
 }
 
-bool Gate::update(std::uint64_t now_ns) {
+bool Gate::update(std::uint64_t now_ns, double share) {
     switch (state_) {
-        case State::on: return update_on(now_ns);
+        case State::on: return update_on(now_ns, share);
         case State::probing: return update_probe(now_ns);
         case State::off: break;
     }
@@ -101,13 +101,13 @@ bool Gate::update(std::uint64_t now_ns) {
     return true;
 }
 
-bool Gate::would_be_of_no_use(std::uint64_t now_ns) const {
+bool Gate::would_be_of_no_use(std::uint64_t now_ns, double share) const {
     Gate next = *this;
-    return next.update(now_ns) && next.state_ == State::off && next.reason_ == Reason::no_use;
+    return next.update(now_ns, share) && next.state_ == State::off && next.reason_ == Reason::no_use;
 }
 
-bool Gate::update_on(std::uint64_t now_ns) {
-    if (count_ >= options_.least) {
+bool Gate::update_on(std::uint64_t now_ns, double share) {
+    if (count_ >= options_.least && share < options_.break_even) {
         const double p = options_.break_even;
         const double scatter = std::sqrt(p * (1 - p) / count_);
         if (rate() < p - 2 * scatter) {

@@ -9,6 +9,9 @@
 // chain that just breaks even goes off by chance about once in forty windows, one at twice the break-even never, and
 // one that is of no use at all after 32 outcomes (0.35 − 2·0.084 = 0.18). With n = 128 the line stands at 0.27.
 //
+// Outcomes may come by the hundred, of one event that was an exception. So a chain whose latest events together have a
+// share of break_even or more stays on, whatever the latest outcomes are.
+//
 // A request whose bytes are in memory already costs little but brings nothing. A chain that in `use_window` requests
 // has not had at least `least_fetched` of them fetched goes off too. The share is small because one fetch saves a
 // hundred times what a needless request costs, and because many requests may want one page (rows that share a leaf):
@@ -91,10 +94,11 @@ class Gate {
     // Whether waited() may have it probed; quietly: only many waits would, of which it need not hear at once.
     enum class Hears : std::uint8_t { nothing, quietly, aloud };
     Hears hears_waits(std::uint64_t now_ns) const;
-    // Draws the conclusions; true when the state has changed.
-    bool update(std::uint64_t now_ns);
+    // Draws the conclusions; true when the state has changed. `share`: how much was useful of what the latest events
+    // had fetched, 0 where that is not known.
+    bool update(std::uint64_t now_ns, double share = 0);
     // Whether update() would switch it off since all was in memory: what is known of that had better be complete.
-    bool would_be_of_no_use(std::uint64_t now_ns) const;
+    bool would_be_of_no_use(std::uint64_t now_ns, double share = 0) const;
 
     double rate() const;  // of the outcomes in the window; 0 without any
     unsigned outcomes() const { return count_; }
@@ -103,7 +107,7 @@ class Gate {
   private:
     void outcome(bool good);
     void clear();
-    bool update_on(std::uint64_t now_ns);
+    bool update_on(std::uint64_t now_ns, double share);
     bool update_probe(std::uint64_t now_ns);
     void go_off(std::uint64_t now_ns, Reason reason);
     std::uint64_t shortest_until() const;

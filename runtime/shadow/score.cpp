@@ -88,6 +88,7 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
             return;
         case RangeEnd::vain:
             add(stats(chain).late);
+            fetched_at_[chain].vain(turn);
             if (counts) gate.wasted();
             return;
         case RangeEnd::wasted: add(stats(chain).wasted); [[fallthrough]];
@@ -98,7 +99,7 @@ void Score::on_range(std::uint32_t chain, std::uint64_t turn, RangeEnd end) {
             gate.wasted();
             return;
         case RangeEnd::given_up: add(stats(chain).wasted); return;
-        case RangeEnd::redeemed: return;
+        case RangeEnd::redeemed: fetched_at_[chain].redeemed(turn); return;
     }
 }
 
@@ -262,7 +263,10 @@ void Score::fetch_took(std::uint64_t ns) { fetches_.add(ns); }
 void Score::update_gates(std::uint64_t now_ns) { update_gates(now_ns, false); }
 
 bool Score::would_be_of_no_use(std::uint64_t now_ns) const {
-    return use_gates_ && std::ranges::any_of(gates_, [&](const auto& gate) { return gate.would_be_of_no_use(now_ns); });
+    if (!use_gates_) return false;
+    for (std::uint32_t i = 0; i < gates_.size(); i++)
+        if (gates_[i].would_be_of_no_use(now_ns, share(i))) return true;
+    return false;
 }
 
 // Of one that is not off, conclusions are drawn only once all is known that there is to know.
@@ -272,9 +276,12 @@ void Score::update_gates(std::uint64_t now_ns, bool only_off) {
     std::vector<std::uint32_t> changed;
     for (std::uint32_t i = 0; i < gates_.size(); i++) {
         if (only_off && gates_[i].state() != policy::Gate::State::off) continue;
-        if (!gates_[i].update(now_ns)) continue;
+        if (!gates_[i].update(now_ns, share(i))) continue;
         changed.push_back(i);
-        if (gates_[i].state() != policy::Gate::State::on) first_turn_[i] = turns_[i] + 1;
+        if (gates_[i].state() != policy::Gate::State::on) {
+            first_turn_[i] = turns_[i] + 1;
+            fetched_at_[i].begin_anew(first_turn_[i]);
+        }
         times_off_[i] += gates_[i].state() == policy::Gate::State::off;
     }
     tell_programs();

@@ -93,6 +93,7 @@ class Score final : public RangeSink {
     void tell_programs();
     void update_gates(std::uint64_t now_ns, bool only_off);
     void useful(std::uint32_t chain, std::uint64_t turn);
+    double share(std::uint32_t chain) const { return fetched_at_[chain].shares().useful(); }
     Listens listens(std::uint32_t chain) const;
     bool runs_in_programs(std::uint32_t chain) const;
     bool is_brought(std::uint32_t file_class) const;

@@ -50,6 +50,27 @@ TEST(Gate, IsOnAndStaysOnWhileItPays) {
     EXPECT_NEAR(gate.rate(), 0.7, 0.25);
 }
 
+TEST(Gate, StaysOnWhileItsLatestEventsPay) {
+    Gate gate;
+    for (int i = 0; i < 128; i++) fetch_one(gate, false);
+    EXPECT_FALSE(gate.update(1, GateOptions{}.break_even));
+    EXPECT_EQ(gate.state(), State::on);
+    EXPECT_TRUE(gate.update(1, GateOptions{}.break_even - 0.01));
+    EXPECT_EQ(gate.reason(), Reason::wasted);
+}
+
+TEST(Gate, GoesOffOverWarmDataWhateverItsLatestEventsHaveHadFetched) {
+    Gate gate;
+    gate.fetched();
+    for (unsigned i = 0; i < GateOptions{}.use_window; i++) {
+        ASSERT_TRUE(gate.admit());
+        gate.in_memory();
+    }
+    EXPECT_TRUE(gate.would_be_of_no_use(1, 1));
+    EXPECT_TRUE(gate.update(1, 1));
+    EXPECT_EQ(gate.reason(), Reason::no_use);
+}
+
 // A probe ends when all that was fetched has an outcome.
 TEST(Gate, DoesNotWaitForWhatIsTriedAgain) {
     Gate gate;

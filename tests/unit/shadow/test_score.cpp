@@ -86,27 +86,31 @@ TEST_F(ScoreTest, WhatIsLeftOfAnEventStandsBesideWhatWasReadOfIt) {
     }
 }
 
-TEST(Turns, TellAnEventsShare) {
-    Turns turns;
-    EXPECT_EQ(turns.wasted(1), 0u) << "of which nothing is known";
-    turns.fetched(1, 10);
-    EXPECT_EQ(turns.wasted(1), 0u);
-    for (int i = 0; i < 8; i++) turns.useful(1);
-    EXPECT_EQ(turns.wasted(1), 4u) << "8 to 2";
-    EXPECT_EQ(turns.wasted(1), 4u);
-    turns.fetched(2, 4);
-    turns.useful(2);
-    EXPECT_EQ(turns.wasted(2) + turns.wasted(2) + turns.wasted(2), 1u) << "1 to 3";
-    turns.fetched(3, 1000);
-    for (int i = 0; i < 999; i++) turns.useful(3);
-    EXPECT_EQ(turns.wasted(3), Turns::kMost);
-    turns.fetched(1 + Turns::kTurns, 5);
-    turns.useful(1);
-    EXPECT_EQ(turns.wasted(1), 0u) << "it is too long ago";
-    turns.useful(1 + Turns::kTurns);
-    for (int i = 0; i < 3; i++) EXPECT_EQ(turns.wasted(1 + Turns::kTurns), 0u);
-    EXPECT_EQ(turns.wasted(1 + Turns::kTurns), 1u) << "1 to 4";
-    EXPECT_EQ(turns.wasted(0), 0u);
+// A query looks at the page where its range ends before it goes there, and begins in the middle of another: what these
+// two name in vain is known all together, when hundreds of others have been read.
+TEST_F(ScoreTest, TwoEventsThatWereExceptionsDoNotSwitchOff) {
+    std::vector<std::uint64_t> exceptions;
+    for (unsigned event = 0; event < 6; event++) {
+        asks(kFirst);
+        if (event < 2) exceptions.push_back(score_.turns()[kFirst]);
+        score_.fetched(kFirst, 100 * kPiece);
+        end(kFirst, RangeEnd::hit, event < 2 ? 10 : 100);
+    }
+    asks(kFirst, 20);
+    for (const std::uint64_t turn : exceptions)
+        for (int i = 0; i < 90; i++) score_.on_range(kFirst, turn, RangeEnd::overdue);
+    EXPECT_LT(score_.gate(kFirst).rate(), 0.2);
+    score_.update_gates(kMs);
+    EXPECT_EQ(state(kFirst), State::on) << "420 of 600 were read";
+    for (int event = 0; event < 8; event++) {
+        asks(kFirst);
+        score_.fetched(kFirst, 100 * kPiece);
+        end(kFirst, RangeEnd::hit, 10);
+        for (int i = 0; i < 90; i++) end(kFirst, RangeEnd::overdue);
+        score_.update_gates(2 * kMs);
+        if (state(kFirst) == State::off) break;
+    }
+    EXPECT_EQ(state(kFirst), State::off) << "they are none any more";
 }
 
 // What was in memory says nothing against the chain: it is there for when it is not.
