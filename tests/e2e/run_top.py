@@ -220,6 +220,23 @@ def test_ended(folder):
     run.communicate(b"\n", timeout=runs.LONGEST)
 
 
+def test_without_its_server(folder):
+    """A run goes on when its server alone was killed, and there is nothing to watch: which is said of it, and not that there is no such run."""
+    with looked_at(folder) as run:
+        program = runs.programs_of(run.pid)[0]
+        server = next(pid for pid in started.below(run.pid) if runs.name_of(pid) == "chainio-server")
+        os.kill(server, signal.SIGKILL)
+
+        def top(*words):
+            return subprocess.run([CHAINIO, "top", *map(str, words), "--once"], capture_output=True, text=True, timeout=runs.LONGEST)
+        netns.until("chainio has heard that its server has ended", lambda: top(run.pid).returncode == 1)
+        for who in run.pid, program:
+            expect("a run without its server", top(who).stderr, "chainio top: the server of the `chainio run` that process "
+                   f"{who} belongs to has ended: what the run goes on with is plain; its summary comes at its end\n")
+        # Other tests have runs of their own at the same time.
+        expect("  among all", top(), lambda done: "no `chainio run`" not in done.stderr)
+
+
 def main():
     with runs.Folder() as folder:
         (folder.path / "good.chain").write_text(SPEC)
@@ -231,6 +248,7 @@ def main():
         test_names(folder)
         test_another_user()
         test_contained(folder)
+        test_without_its_server(folder)
         test_ended(folder)
     sys.exit(runs.ended())
 

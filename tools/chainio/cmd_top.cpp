@@ -120,7 +120,10 @@ int watch(const run::Attached& run, const TopGiven& options) {
 }
 
 std::expected<int, std::string> only_run() {
-    const auto runs = run::running_runs();
+    auto runs = run::running_runs();
+    // One that is not served any more is named only where there is no other: attach() says what there is to say.
+    if (std::ranges::any_of(runs, &run::RunningRun::serves))
+        std::erase_if(runs, [](const run::RunningRun& each) { return !each.serves; });
     if (runs.size() == 1) return runs.front().server;
     if (runs.empty()) return std::unexpected("no `chainio run` is running that this user may look at");
     std::string list = "several runs: name one by its process id";

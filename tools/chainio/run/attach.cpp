@@ -99,12 +99,12 @@ bool Attached::alive() const {
            (::kill(server_, 0) == 0 || errno == EPERM);
 }
 
-// Null when the file is no region of this version.
+// Null when the file is no region of this version. One that names no server is that of a run which goes on plain.
 std::unique_ptr<Attached> Attached::to(const std::string& path) {
     const shim::Region* region = shadow::map_region(path, false);
     if (region == nullptr) return nullptr;
     auto attached = std::unique_ptr<Attached>(new Attached(region));
-    const bool right = region->magic == shim::kMagic && region->version == shim::kVersion && attached->named_ > 0;
+    const bool right = region->magic == shim::kMagic && region->version == shim::kVersion && attached->named_ >= 0;
     return right ? std::move(attached) : nullptr;
 }
 
@@ -113,10 +113,14 @@ std::vector<RunningRun> running_runs() {
     for (const int pid : processes()) {
         for (const std::string& path : possible_regions(pid)) {
             const auto attached = Attached::to(path);
-            if (!attached || attached->named_ != own_number_of(pid)) continue;
+            if (!attached) continue;
+            const int own = own_number_of(pid);
+            const bool serves = attached->named_ == own;
+            const bool was_served = attached->named_ == 0 && path.contains(fmt::format("/chainio-run.{}.", own));
+            if (!serves && !was_served) continue;
             std::string words = read_whole(fmt::format("/proc/{}/cmdline", pid), kMostText).value_or("");
             for (char& c : words) c = c == '\0' ? ' ' : c;
-            out.push_back({pid, std::move(words)});
+            out.push_back({pid, std::move(words), serves});
             break;
         }
     }
@@ -125,10 +129,12 @@ std::vector<RunningRun> running_runs() {
 
 std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
     if (::kill(pid, 0) != 0 && errno == ESRCH) return std::unexpected(fmt::format("there is no process {}", pid));
-    bool ended = false;
+    bool ended = false, unserved = false;
     for (const std::string& path : possible_regions(pid)) {
         auto attached = Attached::to(path);
         if (!attached) continue;
+        unserved = unserved || attached->named_ == 0;
+        if (attached->named_ == 0) continue;
         attached->server_ = server_of(pid, path, attached->named_);
         if (attached->alive()) return attached;
         ended = true;
@@ -136,6 +142,11 @@ std::expected<std::unique_ptr<Attached>, std::string> attach(int pid) {
     if (ended)
         return std::unexpected(
             fmt::format("the `chainio run` that process {} belongs to has ended; it runs plain", pid));
+    if (unserved)
+        return std::unexpected(
+            fmt::format("the server of the `chainio run` that process {} belongs to has ended: what "
+                        "the run goes on with is plain; its summary comes at its end",
+                        pid));
     if (read_whole(fmt::format("/proc/{}/comm", pid), kMostText).value_or("") == "chainio-runtime\n")
         return std::unexpected(
             fmt::format("process {} is a chainio-runtime, whose counters `chainio control SOCKET stats` "

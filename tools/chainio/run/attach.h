@@ -12,6 +12,7 @@ namespace chainio::run {
 struct RunningRun {
     int server = 0;            // the process id of `chainio run`
     std::string command_line;  // its words
+    bool serves = true;        // else its server has ended before it
 };
 
 class Attached {
