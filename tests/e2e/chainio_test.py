@@ -241,6 +241,17 @@ def shadow_chains_run_natively(folder):
     check("the interpreter does not use it", code == 0, out + err)
 
 
+def each_difference_once(folder):
+    """However many engines it is in, which stand before it."""
+    (folder / "more.chain").write_text('files pages = "*.p"\nchain more on read(pages) as r { for i in range(0, 3) { prefetch r.file at 512 for 512 } }\n')
+    (folder / "more.test.yaml").write_text("spec: more.chain\nfiles: {some: {text: abc}}\ncases:\n  - {name: more, chain: more, "
+                                           "event: {file: some, at: 0, for: 3}, expect: {prefetches: [{at: 512, for: 512}]}}\n")
+    _, out, err = run(folder, "--engine", "interpreter", "--engine", "native", "more.test.yaml")
+    want = ["FAIL more", "       interpreter, native: 3 prefetches, expected 1", *["       interpreter, native: one more prefetch: { same: true, at: 512, for: 512 }"] * 2,
+            "       the case stands at more.test.yaml:4", "0 passed, 1 failed, 0 skipped"]
+    check("each difference stands there once", out.splitlines()[1:] == want, out + err)
+
+
 def places_of_a_finished_artifact(folder):
     """It has no lines but those of the canonical form, whose file is called as the app, or main."""
     subprocess.run([str(BUILD / "bin" / "chainc"), "app.chain", "-o", "app.bpf.o"], cwd=folder, check=True)
@@ -419,6 +430,7 @@ def main():
               (code, err) == (1, "chainio test: app.chain: is a spec; name its test file, which is YAML with `spec: app.chain` and its cases\n"), out + err)
         silently_dropped(folder)
         outcomes_that_are_none(folder)
+        each_difference_once(folder)
         places_of_a_finished_artifact(folder)
         map_of_its_own(folder)
         shadow_chains_run_natively(folder)

@@ -53,14 +53,14 @@ bool matches(const ExpectedPrefetch& expected, const DonePrefetch& prefetch) {
 }
 
 template <typename Wanted, typename Got>
-void compare_lists(std::string_view what, const std::vector<Wanted>& wanted, const std::vector<Got>& got,
-                   Lines& lines) {
+void compare_lists(std::string_view what, std::string_view several, const std::vector<Wanted>& wanted,
+                   const std::vector<Got>& got, Lines& lines) {
     for (std::size_t i = 0; i < std::min(wanted.size(), got.size()); i++) {
         if (!matches(wanted[i], got[i]))
             lines.push_back(fmt::format("{} {} is {}, which is not what is expected", what, i + 1, describe(got[i])));
     }
     if (wanted.size() != got.size())
-        lines.push_back(fmt::format("{} {}s, expected {}", got.size(), what, wanted.size()));
+        lines.push_back(fmt::format("{} {}, expected {}", got.size(), several, wanted.size()));
     for (std::size_t i = wanted.size(); i < got.size(); i++)
         lines.push_back(fmt::format("one more {}: {}", what, describe(got[i])));
 }
@@ -106,14 +106,14 @@ void compare_result(const Expected& expected, const Outcome& outcome, Lines& lin
 }
 
 void compare_work(const Expected& expected, const Outcome& outcome, Lines& lines) {
-    if (expected.reads) compare_lists("read", *expected.reads, outcome.reads, lines);
+    if (expected.reads) compare_lists("read", "reads", *expected.reads, outcome.reads, lines);
     if (expected.read_count && *expected.read_count != outcome.reads.size()) {
         lines.push_back(fmt::format("{} reads, expected {}", outcome.reads.size(), *expected.read_count));
     }
     if (expected.most_reads && outcome.reads.size() > *expected.most_reads) {
         lines.push_back(fmt::format("{} reads, expected at most {}", outcome.reads.size(), *expected.most_reads));
     }
-    if (expected.prefetches) compare_lists("prefetch", *expected.prefetches, outcome.prefetches, lines);
+    if (expected.prefetches) compare_lists("prefetch", "prefetches", *expected.prefetches, outcome.prefetches, lines);
     if (expected.prefetch_count && *expected.prefetch_count != outcome.prefetches.size()) {
         lines.push_back(fmt::format("{} prefetches, expected {}", outcome.prefetches.size(), *expected.prefetch_count));
     }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -112,30 +113,55 @@ std::string origin(const Engines& engines, std::uint32_t chain, const Case& test
     return text.empty() ? "" : name + " " + text;
 }
 
-// The lines that say why a case fails, each with the engine that it fails in.
+// What is different in a case. Engines that say the same, as they mostly do, say it once.
+class Different {
+  public:
+    void add(const std::string& engine, std::vector<std::string> lines) {
+        if (lines.empty()) return;
+        const auto same = std::ranges::find(said_, lines, &Said::lines);
+        same != said_.end() ? same->engines.push_back(engine) : said_.push_back({{engine}, std::move(lines)});
+    }
+    void add(std::string line) {
+        if (std::ranges::find(of_none_, line) == of_none_.end()) of_none_.push_back(std::move(line));
+    }
+    bool none() const { return said_.empty() && of_none_.empty(); }
+    std::vector<std::string> lines() const {
+        std::vector<std::string> out;
+        for (const auto& [engines, lines] : said_)
+            for (const auto& line : lines) out.push_back(fmt::format("{}: {}", fmt::join(engines, ", "), line));
+        out.insert(out.end(), of_none_.begin(), of_none_.end());
+        return out;
+    }
+
+  private:
+    struct Said {
+        std::vector<std::string> engines, lines;
+    };
+    std::vector<Said> said_;
+    std::vector<std::string> of_none_;  // lines that are no engine's
+};
+
+// The lines that say why a case fails.
 std::vector<std::string> run_case(const Engines& engines, const Case& test, Workspace& workspace) {
     const auto chain = find_chain(*engines.spec, test);
     if (!chain) return {chain.error()};
-    std::vector<std::string> lines;
+    Different different;
     std::optional<Outcome> first;
     for (const auto& steps : engines.steps) {
         const auto outcome = run_in(*steps, engines, *chain, test, workspace);
         if (!outcome) {
-            const std::string& line = outcome.error();
-            if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+            different.add(outcome.error());
             continue;
         }
-        for (const auto& line : differences(test, *outcome, engines.spec->module()))
-            lines.push_back(fmt::format("{}: {}", steps->name(), line));
         if (!first) first = *outcome;
-        for (const auto& line : disagreement(*first, *outcome, engines.spec->module()))
-            lines.push_back(fmt::format("{}: {}", steps->name(), line));
+        auto lines = differences(test, *outcome, engines.spec->module());
+        std::ranges::move(disagreement(*first, *outcome, engines.spec->module()), std::back_inserter(lines));
+        different.add(steps->name(), std::move(lines));
     }
-    if (first && !lines.empty()) {
-        if (std::string line = origin(engines, *chain, test, workspace); !line.empty())
-            lines.push_back(std::move(line));
+    if (first && !different.none()) {
+        if (std::string line = origin(engines, *chain, test, workspace); !line.empty()) different.add(std::move(line));
     }
-    return lines;
+    return different.lines();
 }
 
 // A misspelt outcome is never that of a chain, and its case would blame the chain.
