@@ -63,7 +63,8 @@ void Checker::check_files(std::uint32_t index) {
     out.header_span = info.header->span;
     if (header.fixed_size < 0 && !records_[symbol->index].failed) {
         error(header_not_fixed, info.header->span, "the header `" + header.name + "` has no fixed size",
-              "give every field of a header a fixed size, so that it is known how much of a file to read",
+              "give every field of a header a fixed size, or end it with `_: at N`, so that it is known how much of a "
+              "file to read",
               {{records_[symbol->index].span, "the record is declared here"}});
     }
     // The numbers behind them mean what no field is, such as the file's length.
