@@ -117,7 +117,7 @@ void Ahead::ask_range(std::uint32_t chain, ShadowFile& file, std::uint64_t offse
     if (item == nullptr) return;
     item->offset = offset / kPageBytes * kPageBytes;
     item->length = offset + length - item->offset;
-    item->waits = overtaken_.waits();
+    item->waits = walks_.overtaken().waits();
     last_ = static_cast<std::uint32_t>(item - items_.data());
 }
 
@@ -148,6 +148,7 @@ void Ahead::ask_walk(const WalkRequest& request, unsigned distance) {
     if (item == nullptr) return;
     last_ = kNoRange;  // the order stays what it was
     item->walk = request;
+    item->walk.waits = walks_.overtaken().waits();
     item->is_walk = true;
 }
 
@@ -305,7 +306,7 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
         return false;
     }
     if (has_piece(wanted)) {
-        const bool late = overtaken_.found(chain, file.key, wanted.offset, wanted.length, wanted.waits);
+        const bool late = walks_.overtaken().found(chain, file.key, wanted.offset, wanted.length, wanted.waits);
         late ? score_.too_late(chain, false) : score_.cached(chain);
         return false;
     }
@@ -337,7 +338,7 @@ bool Ahead::begin_piece(Fetch& wanted, std::uint64_t now_ns) {
 }
 
 void Ahead::program_waited(std::uint64_t file, std::uint64_t offset, std::uint64_t length) {
-    overtaken_.waited(file, offset, length, [&](std::uint32_t chain) { score_.too_late(chain, true); });
+    walks_.overtaken().waited(file, offset, length, [&](std::uint32_t chain) { score_.too_late(chain, true); });
 }
 
 void Ahead::begun_elsewhere(std::uint32_t chain, std::uint64_t file, std::uint64_t offset, const shim::Ran& ran) {

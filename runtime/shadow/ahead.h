@@ -8,7 +8,6 @@
 
 #include "runtime/engine/priority_queue.h"
 #include "runtime/shadow/direct.h"
-#include "runtime/shadow/overtaken.h"
 #include "runtime/shadow/unheard.h"
 #include "runtime/shadow/walks.h"
 
@@ -136,7 +135,6 @@ class Ahead {
     unsigned fetches_ = 0, pressing_ = 0;
     std::uint64_t fetch_bytes_ = 0, last_begun_ns_ = 0;
     Unheard unheard_;
-    Overtaken overtaken_;
     bool slept_ = false;
 };
 

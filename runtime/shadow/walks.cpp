@@ -148,6 +148,9 @@ Walks::Started Walks::start(const WalkRequest& request, std::uint64_t now_ns) {
             .file = request.file,
             .device_reads = 0,
             .ours = false,
+            .found = 0,
+            .found_length = 0,
+            .waits = request.waits,
             .again = 0,
             .marks = request.marks,
             .next_free = next};
@@ -184,17 +187,19 @@ void Walks::ended(const engine::Completion& completion) {
     const bool has_result = completion.outcome == CIO_OK && completion.kind == ir::ResultKind::scalar;
     if (slot.marks && has_result) parts_.marks.set(slot.file->key, *slot.marks, completion.scalar);
     // What a mark is found by was not fetched for the program.
-    if (slot.device_reads == 0 && !slot.marks && completion.outcome != CIO_CANCELLED) {
-        if (slot.ours) {
-            parts_.score.duplicate(slot.chain);
-        } else {
-            parts_.score.cached(slot.chain);
-        }
-    }
+    if (slot.device_reads == 0 && !slot.marks && completion.outcome != CIO_CANCELLED) was_in_memory(slot);
     if (slot.again != 0 && completion.outcome == CIO_IO_ERROR) tried_in_vain(slot);
     slot.file->pins--;
     slot.next_free = free_slot_;
     free_slot_ = index;
+}
+
+// All that the walk has read, of which the last block is what it was for.
+void Walks::was_in_memory(const Slot& slot) {
+    if (slot.ours) return parts_.score.duplicate(slot.chain);
+    const bool late = slot.found_length != 0 &&
+                      overtaken_.found(slot.chain, slot.file->key, slot.found, slot.found_length, slot.waits);
+    late ? parts_.score.too_late(slot.chain, false) : parts_.score.cached(slot.chain);
 }
 
 // The engine has given up to read what read_done() took back each time.
@@ -244,7 +249,10 @@ bool Walks::read_on_its_way(const engine::ReadOp& op) const {
 
 void Walks::read_in_memory(const engine::ReadOp& op) {
     // The last block is what the walk is for: those on the way to it stay unread for long, as programs keep them.
-    slots_[op.user_data].ours = parts_.ranges.known(key_of_file_[op.file], op.offset, op.length) != Ranges::Known::none;
+    Slot& slot = slots_[op.user_data];
+    slot.found = op.offset;
+    slot.found_length = op.length;
+    slot.ours = parts_.ranges.known(key_of_file_[op.file], op.offset, op.length) != Ranges::Known::none;
 }
 
 // How long such a read has taken says nothing of what a program would have waited for.

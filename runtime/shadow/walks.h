@@ -13,6 +13,7 @@
 #include "runtime/shadow/disk.h"
 #include "runtime/shadow/files.h"
 #include "runtime/shadow/marks.h"
+#include "runtime/shadow/overtaken.h"
 #include "runtime/shadow/ranges.h"
 #include "runtime/shadow/score.h"
 #include "runtime/umem/zeroed.h"
@@ -25,6 +26,7 @@ struct WalkRequest {
     ShadowFile* file = nullptr;
     std::array<std::uint64_t, 4> args{};
     std::optional<std::uint64_t> marks = {};  // the place that its result marks; none: the result is thrown away
+    std::uint64_t waits = 0;                  // Overtaken::waits() when it was asked for
 };
 
 class Walks final : public ReadWatcher {
@@ -40,6 +42,7 @@ class Walks final : public ReadWatcher {
     static std::expected<std::unique_ptr<Walks>, std::string> create(const Parts& parts, unsigned in_flight,
                                                                      std::size_t memory_bytes);
     Disk& disk() { return *disk_; }
+    Overtaken& overtaken() { return overtaken_; }
 
     enum class Started : std::uint8_t { yes, duplicate, refused, full };
     Started start(const WalkRequest& request, std::uint64_t now_ns);
@@ -66,6 +69,9 @@ class Walks final : public ReadWatcher {
         ShadowFile* file = nullptr;
         std::uint32_t device_reads = 0;
         bool ours = false;        // the last block was fetched ahead already
+        std::uint64_t found = 0;  // where the last block lies that was in memory, and how long it is
+        std::uint32_t found_length = 0;
+        std::uint64_t waits = 0;
         std::uint32_t again = 0;  // bytes of its last read, if that is to be tried again
         std::optional<std::uint64_t> marks;
         std::uint32_t next_free = kNoRange;
@@ -90,6 +96,7 @@ class Walks final : public ReadWatcher {
     static std::uint64_t hash_of(const WalkRequest& request);
     void ended(const engine::Completion& completion);
     void tried_in_vain(const Slot& slot);
+    void was_in_memory(const Slot& slot);
 
     Parts parts_;
     Disk* disk_ = nullptr;  // the engine's back end
@@ -102,6 +109,7 @@ class Walks final : public ReadWatcher {
     std::vector<engine::Completion> done_;
     std::vector<std::uint64_t> outcomes_;
     std::uint64_t uses_ = 0, refused_ = 0;
+    Overtaken overtaken_;
     std::unique_ptr<engine::Engine> engine_;  // the last: as it ends it tells of reads that the device has still had
 };
 

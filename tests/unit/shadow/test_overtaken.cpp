@@ -83,6 +83,26 @@ TEST_F(Asking, WhatTheProgramHasWaitedForSinceCameTooLate) {
     EXPECT_EQ(stats().cached, kLeast + 2);
 }
 
+// Of a walk the last block counts, to which it was done.
+TEST_F(Asking, AWalkToWhatTheProgramHasWaitedForSinceCameTooLate) {
+    begin(16, true);
+    ShadowFile& f = file("a.ptr", 128);
+    const InMemory kept(f.path, 0, 128);
+    constexpr std::uint64_t kLeast = 16;
+    const auto goes_off = [&] { return score_->would_be_of_no_use(now_ns()); };
+    ahead_->program_waited(f.key, 2 * kPage, kPage);
+    for (std::uint64_t i = 1; i < kLeast + 2; i++) ahead_->ask_walk(walk(f, 2 * i));
+    ahead_->program_waited(f.key, 10 * kPage + 100, 1);
+    ASSERT_TRUE(all_comes());
+    EXPECT_EQ(stats().cached, kLeast + 1);
+    EXPECT_TRUE(goes_off()) << "it has waited for page 2 before that was asked for, and for page 10 since";
+    ahead_->program_waited(f.key + 1, 0, 128 * kPage);
+    EXPECT_TRUE(goes_off()) << "which is another file";
+    ahead_->program_waited(f.key, 12 * kPage, kPage);
+    EXPECT_FALSE(goes_off()) << "which is heard of behind the walk";
+    EXPECT_EQ(stats().cached, kLeast + 1);
+}
+
 TEST(Overtaken, RemembersTheLatest) {
     Overtaken overtaken;
     unsigned told = 0;
