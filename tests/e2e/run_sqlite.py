@@ -45,14 +45,17 @@ def cold(folder, db, options, query, of=None, enough=lambda figures: True):
 
 
 def grow_beside_others(path):
-    """Four tables of some 2,000 pages each, no two of which lie beside each other."""
+    """Four tables of some 2,000 pages each, no two of which lie beside each other, and an index of 60 pages or more between them."""
     with sqlite3.connect(path, isolation_level=None) as db:
         db.execute("PRAGMA page_size=4096")
         db.execute("BEGIN")
         for table in range(4):
             db.execute(f"CREATE TABLE rows{table}(id INTEGER PRIMARY KEY, text)")
+        db.execute("CREATE TABLE keys(id INTEGER PRIMARY KEY, number)")
+        db.execute("CREATE INDEX keys_by_number ON keys(number)")
         for n in range(24_000):
             db.execute(f"INSERT INTO rows{n % 4}(text) VALUES(?)", ("x" * (1200 + n % 80),))
+            db.execute("INSERT INTO keys(number) VALUES(?)", (1_000_000 + n,))
         db.execute("COMMIT")
     db.close()
 
@@ -133,6 +136,13 @@ def main():
         grow_beside_others(beside_others)
         summary = cold(folder, beside_others, ["--spec", "std/sqlite.chain"], "SELECT count(*), sum(length(text)), sum(id) FROM rows1", "scan_table", lambda c: c["hits"] > 300)
         expect("  leaves were read ahead and hit", chain(summary, "scan_table"), lambda c: c["hits"] > 300 and c["failed"] == 0)
+        print("an index that holds all that is wanted")
+        summary = cold(folder, beside_others, ["--spec", "std/sqlite.chain"], "SELECT count(number), sum(number) FROM keys INDEXED BY keys_by_number", "scan_index", lambda c: c["hits"] > 20)
+        expect("  its leaves were read ahead and hit", chain(summary, "scan_index"), lambda c: c["hits"] > 20 and c["failed"] == 0)
+        expect("  and none of the rows that it names", chain(summary, "follow_index"), lambda c: (c["walks"], c["fetches"], c["failed"]) == (0, 0, 0))
+        print("one row by an index")
+        summary = cold(folder, db, ["--spec", "std/sqlite.chain"], "SELECT item FROM orders INDEXED BY orders_by_customer WHERE customer = 700 LIMIT 1")
+        expect("  no other row was read ahead", chain(summary, "follow_index"), lambda c: c["runs"] > 2 and (c["walks"], c["fetches"], c["failed"]) == (0, 0, 0))
         print("join by rowid")
         summary = cold(folder, db, ["--spec", "std/sqlite.chain", "--param", f"JOIN_ROOT={roots['customers']}", "--param", "JOIN_COLUMN=1", "--param", "JOIN_WIDTH=4"], JOIN, "join_rowids", lambda c: c["walks"] > 100 and c["hits"] > 0)
         expect("  rows of the other table were read ahead", chain(summary, "join_rowids"), lambda c: c["walks"] > 100 and c["hits"] > 0)
