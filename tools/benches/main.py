@@ -7,11 +7,12 @@ import inkernel
 import kv
 import lookup
 import machine
+import rings_rows
 import unmodified
 import xdp
 from common import Trouble, print_json, print_table
 
-BENCHMARKS = {"lookup": lookup, "compile": compile_time, "inkernel": inkernel, "kv": kv, "unmodified": unmodified, "xdp": xdp}
+BENCHMARKS = {"lookup": lookup, "compile": compile_time, "inkernel": inkernel, "kv": kv, "rings": rings_rows, "unmodified": unmodified, "xdp": xdp}
 
 
 def main():

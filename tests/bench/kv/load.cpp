@@ -6,17 +6,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string_view>
 #include <vector>
 
 #include "runtime/metrics/histogram.h"
 #include "runtime/net/packet.h"
 #include "tests/bench/kv/bench_kv.h"
+#include "tests/bench/kv/choice.h"
 #include "tests/bench/kv/wire.h"
 
 namespace chainio::bench_kv {
@@ -31,29 +30,6 @@ constexpr std::uint16_t kRoundMask = static_cast<std::uint16_t>(~(kSpare - 1));
 std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
-
-// Which item comes next: all alike, or a few far more often than the others (Zipf, exponent 0.99).
-class Choice {
-  public:
-    explicit Choice(const Load& load) : count_(load.items.count), random_(load.seed) {
-        double sum = 0;
-        for (std::uint32_t i = 0; i < load.hot; i++) shares_.push_back(sum += 1 / std::pow(i + 1, 0.99));
-    }
-    std::uint32_t next() {
-        if (shares_.empty()) return static_cast<std::uint32_t>(random_() % count_);
-        const double at = std::uniform_real_distribution<double>(0, shares_.back())(random_);
-        const auto rank = std::lower_bound(shares_.begin(), shares_.end(), at) - shares_.begin();
-        return static_cast<std::uint32_t>(mixed(static_cast<std::uint64_t>(rank)) % count_);
-    }
-    std::uint64_t gap_ns(double rate) {
-        return static_cast<std::uint64_t>(std::exponential_distribution<double>(rate)(random_) * 1e9);
-    }
-
-  private:
-    std::uint32_t count_;
-    std::mt19937_64 random_;
-    std::vector<double> shares_;
-};
 
 struct Slot {
     std::uint32_t number = 0;
@@ -72,7 +48,8 @@ std::uint16_t sum_of(std::span<const char> text) {
 
 class Generator {
   public:
-    explicit Generator(const Load& load) : load_(load), choice_(load), known_(load.hot > 0 ? load.items.count : 0) {}
+    explicit Generator(const Load& load)
+        : load_(load), choice_(load.items.count, load.hot, load.seed), known_(load.hot > 0 ? load.items.count : 0) {}
     bool connect();
     void run();
     void report() const;
