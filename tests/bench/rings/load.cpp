@@ -139,7 +139,7 @@ void Generator::run() {
 }
 
 // One after the other is opened, and then all run.
-bool run_all(const Load& load, Counts& all, Usage& own, Usage& server) {
+bool run_all(const Load& load, Counts& all, Used& own, Used& server) {
     std::vector<Generator> generators;
     for (unsigned i = 0; i < load.threads; i++) {
         Load share = load;
@@ -148,7 +148,8 @@ bool run_all(const Load& load, Counts& all, Usage& own, Usage& server) {
         generators.emplace_back(share);
     }
     if (load.threads == 1 && !generators[0].open()) return false;
-    const Usage own_before = own_usage(), server_before = usage_of(load.server);
+    const Used own_before = own_use();
+    const Usage server_before = usage_of(load.server);
     if (load.threads == 1) {
         generators[0].run();
     } else {
@@ -158,8 +159,9 @@ bool run_all(const Load& load, Counts& all, Usage& own, Usage& server) {
                 if (each.open()) each.run();
             });
     }
-    own = own_usage() - own_before;
-    server = usage_of(load.server) - server_before;
+    server = usage_of(load.server).since(server_before);
+    const Used now = own_use();
+    own = {now.busy_ns - own_before.busy_ns, now.switches - own_before.switches};
     for (const Generator& each : generators) all.add(each.counts());
     return true;
 }
@@ -176,7 +178,7 @@ std::unique_ptr<Wire> open_wire(const Load& load) {
 
 int run_load(const Load& load) {
     Counts counts;
-    Usage own, server;
+    Used own, server;
     if (!run_all(load, counts, own, server)) return 3;
     const auto each = [&](std::uint64_t sum) {
         return static_cast<double>(sum) / static_cast<double>(std::max<std::uint64_t>(counts.answers, 1));

@@ -32,18 +32,28 @@ std::uint64_t switches_in(const std::string& status) {
 
 }  // namespace
 
+Used Usage::since(const Usage& before) const {
+    Used used{busy_ns - before.busy_ns, 0};
+    for (const auto& [thread, count] : switches) {
+        const auto found = before.switches.find(thread);
+        used.switches += count - (found == before.switches.end() ? 0 : found->second);
+    }
+    return used;
+}
+
 Usage usage_of(int process) {
     clockid_t clock{};
     if (process == 0 || clock_getcpuclockid(process, &clock) != 0) return {};
-    Usage usage{ns_of(clock), 0};
+    Usage usage{ns_of(clock), {}};
     const std::string tasks = "/proc/" + std::to_string(process) + "/task";
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(tasks.c_str()), closedir);
     while (const dirent* entry = folder ? readdir(folder.get()) : nullptr)
-        if (entry->d_name[0] != '.') usage.switches += switches_in(tasks + "/" + entry->d_name + "/status");
+        if (entry->d_name[0] != '.')
+            usage.switches[std::atoi(entry->d_name)] = switches_in(tasks + "/" + entry->d_name + "/status");
     return usage;
 }
 
-Usage own_usage() {
+Used own_use() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     return {ns_of(CLOCK_PROCESS_CPUTIME_ID), static_cast<std::uint64_t>(usage.ru_nvcsw + usage.ru_nivcsw)};
