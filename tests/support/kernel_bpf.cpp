@@ -25,13 +25,14 @@ std::uint8_t* map_memory(bpf_object* object, const char* name, std::size_t& size
     return memory == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory);
 }
 
-constexpr std::size_t kLogSize = 64 * 1024;
+// Linux 6.12 writes more than the counts for programs of some 70,000 steps, and refuses those whose log has no room.
+constexpr std::size_t kLogSize = 64 * 1024, kBigLogSize = 4 * 1024 * 1024;
 
-void have_counted(bpf_object* object, KernelBpf::Logs& logs) {
+void have_counted(bpf_object* object, KernelBpf::Logs& logs, std::size_t log_size) {
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, object) {
         std::vector<char>& log = logs[bpf_program__name(program)];
-        log.resize(kLogSize);
+        log.resize(log_size);
         bpf_program__set_log_level(program, backends::kLogStats);
         bpf_program__set_log_buf(program, log.data(), log.size());
     }
@@ -40,19 +41,26 @@ void have_counted(bpf_object* object, KernelBpf::Logs& logs) {
 }  // namespace
 
 std::expected<KernelBpf, KernelBpf::Refusal> KernelBpf::load(std::span<const std::uint8_t> artifact, Logs* logs) {
+    auto kernel = load(artifact, logs, kLogSize);
+    const bool is_log_full = !kernel && logs != nullptr && kernel.error().number == ENOSPC;
+    return is_log_full ? load(artifact, logs, kBigLogSize) : std::move(kernel);
+}
+
+std::expected<KernelBpf, KernelBpf::Refusal> KernelBpf::load(std::span<const std::uint8_t> artifact, Logs* logs,
+                                                             std::size_t log_size) {
     backends::QuietLibbpf quiet;
     KernelBpf kernel;
     kernel.object_ = bpf_object__open_mem(artifact.data(), artifact.size(), nullptr);
     if (kernel.object_ == nullptr)
         return std::unexpected(
             Refusal{false, fmt::format("libbpf does not open the artifact: {}", std::strerror(errno))});
-    if (logs != nullptr) have_counted(kernel.object_, *logs);
+    if (logs != nullptr) have_counted(kernel.object_, *logs, log_size);
     if (int error = bpf_object__load(kernel.object_); error != 0) {
         if (error == -EPERM)
             return std::unexpected(
                 Refusal{true, "loading BPF programs is not permitted here (CAP_BPF and CAP_PERFMON are needed)"});
         return std::unexpected(
-            Refusal{false, fmt::format("the kernel refuses the programs: {}", std::strerror(-error))});
+            Refusal{false, fmt::format("the kernel refuses the programs: {}", std::strerror(-error)), -error});
     }
     kernel.io_ = map_memory(kernel.object_, "cio_io_map", kernel.io_size_);
     kernel.block_ = map_memory(kernel.object_, "cio_block_map", kernel.block_size_);

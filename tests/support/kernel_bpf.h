@@ -17,6 +17,7 @@ class KernelBpf {
     struct Refusal {
         bool not_permitted = false;  // a reason to skip; anything else is a defect
         std::string why;
+        int number = 0;  // of the kernel's error
     };
     using Logs = std::map<std::string, std::vector<char>>;  // of each program, by its name in the object
     // With `logs`, what the verifier counted of each program goes there.
@@ -29,6 +30,8 @@ class KernelBpf {
     bool run(std::size_t program);  // false: the kernel refused the test run
 
   private:
+    static std::expected<KernelBpf, Refusal> load(std::span<const std::uint8_t> artifact, Logs* logs,
+                                                  std::size_t log_size);
     KernelBpf() = default;
     bpf_object* object_ = nullptr;
     std::uint8_t *io_ = nullptr, *block_ = nullptr;
