@@ -86,6 +86,8 @@ class Gate {
     void in_memory() { in_memory_++; }
     // The program has read it itself, and has waited. `told`: in_memory() was called for it.
     void too_late(bool told);
+    // What a request was for is not there at all, which says as little: chains may try where they cannot know.
+    void led_nowhere() { too_late(false); }
     void useful() { outcome(true); }
     void wasted() { outcome(false); }
     // The program has waited for the disk. There may be something to fetch again: one that went off for want of that is

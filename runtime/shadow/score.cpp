@@ -145,6 +145,12 @@ void Score::too_late(std::uint32_t chain, bool told) {
     if (listens(chain) != listens_[chain]) tell_programs();
 }
 
+void Score::led_nowhere(std::uint32_t chain) {
+    silence_[chain].in_memory();
+    gates_[chain].led_nowhere();
+    if (listens(chain) != listens_[chain]) tell_programs();
+}
+
 void Score::fetched(std::uint32_t chain, std::uint64_t bytes, bool by_program) {
     const std::uint32_t ranges = pieces_of(bytes);
     add(stats(chain).fetches, ranges);

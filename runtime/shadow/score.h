@@ -38,6 +38,8 @@ class Score final : public RangeSink {
     // Or is since the program has read it itself, and has waited for the disk. `told`: as cached(), before that was
     // known.
     void too_late(std::uint32_t chain, bool told);
+    // A walk has ended on its way, as one behind the last row does: what it was for is neither in memory nor to be had.
+    void led_nowhere(std::uint32_t chain);
     // Admitted ones cannot be begun, which says nothing of whether what the chain asks for is of use.
     void refused(std::uint32_t chain, unsigned admitted = 1);
     void dropped(std::uint32_t chain, std::uint64_t times = 1) { add(stats(chain).dropped, times); }

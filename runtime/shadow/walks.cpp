@@ -187,7 +187,8 @@ void Walks::ended(const engine::Completion& completion) {
     const bool has_result = completion.outcome == CIO_OK && completion.kind == ir::ResultKind::scalar;
     if (slot.marks && has_result) parts_.marks.set(slot.file->key, *slot.marks, completion.scalar);
     // What a mark is found by was not fetched for the program.
-    if (slot.device_reads == 0 && !slot.marks && completion.outcome != CIO_CANCELLED) was_in_memory(slot);
+    if (slot.device_reads == 0 && !slot.marks && completion.outcome != CIO_CANCELLED)
+        completion.outcome == CIO_OK ? was_in_memory(slot) : parts_.score.led_nowhere(slot.chain);
     if (slot.again != 0 && completion.outcome == CIO_IO_ERROR) tried_in_vain(slot);
     slot.file->pins--;
     slot.next_free = free_slot_;

@@ -92,6 +92,24 @@ TEST(Walks, WhatWasInMemoryIsNotFetchedHoweverLongItTakes) {
     EXPECT_EQ(running.chain().fetches, 0u);
 }
 
+// Nor is it counted as what switches a chain off that only asks for what is in memory.
+TEST(Walks, WhoLeadsNowhereWasNotForWhatIsInMemory) {
+    for (const bool leads : {false, true}) {
+        const Folder folder;
+        const std::string path = folder.write("a.ptr", pages_naming(0));
+        const InMemory there(path, 0, kNamed + 2);
+        std::string spec = walking("");
+        if (!leads) spec.replace(spec.find("{ return 1 }"), 12, "{ if p.count == 0 { fail not_found }\n return 1 }");
+        Running running(server_of(spec));
+        Poster poster(running.region(), 0);
+        ASSERT_TRUE(poster.opened(0, path));
+        ASSERT_TRUE(poster.read(0, path, 0, kPage));
+        EXPECT_TRUE(happens([&] { return running.chain().walks == kNamed; })) << running.chain().walks;
+        running.stop();
+        EXPECT_EQ(running.chain().cached, leads ? kNamed : 0);
+    }
+}
+
 // The kernel begins to read what is not there, and what is found behind that was in memory all the same.
 TEST(Walks, WhatWasInMemoryIsNotFetchedBesideWhatWasNot) {
     const ReadsNowAre slow(ReadsNow::slowly);
