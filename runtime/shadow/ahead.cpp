@@ -257,7 +257,9 @@ std::uint32_t Ahead::next_piece(Item& item) const {
     while (end < length && !part_is_known(end)) end += kPiece;
     item.offset += begin;
     item.length -= begin;
-    return std::min(end, length) - begin;
+    // Behind the file's first piece no piece is as long as that.
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(std::min(end, length) - begin, longest_piece(file, item.offset)));
 }
 
 // What a program is served from is in served memory, everything else in the page cache.

@@ -133,5 +133,20 @@ TEST_F(Asking, WhatIsKnownOfALongRangeIsNotFetchedAgain) {
     EXPECT_EQ(stats().wasted, 0u);
 }
 
+// The first piece may be longer than any other, and what is left of it is no first one.
+TEST_F(Asking, AFilesFirstPieceOfWhichSomeIsKnownIsFetchedToItsEnd) {
+    constexpr std::uint64_t kPages = kPiece / kPage;
+    begin(16);
+    ShadowFile& f = file("a.ptr", 12 * kPages);
+    f.read_ahead = 1 << 20;
+    ask(f, 0, kPages);
+    ASSERT_TRUE(all_comes());
+    ask(f, 0, 12 * kPages);
+    ASSERT_TRUE(all_comes());
+    EXPECT_TRUE(in_memory(f, 0, 12 * kPages));
+    EXPECT_EQ(stats().fetched_bytes, 12 * kPiece);
+    EXPECT_EQ(stats().dropped, 0u);
+}
+
 }  // namespace
 }  // namespace chainio::shadow::test
