@@ -1,10 +1,12 @@
 // How a client comes in.
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -57,16 +59,28 @@ std::expected<OwnFd, Trouble> connect_to(const std::string& path, unsigned open_
         const int error = errno;
         return std::unexpected(Trouble{error, std::string("no socket can be made: ") + std::strerror(error)});
     }
-    // Of connect(), too, which waits behind others whom a daemon that is stopped has not let in.
-    const timeval limit{static_cast<time_t>(open_ms / 1000), static_cast<suseconds_t>(open_ms % 1000 * 1000)};
-    setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    // It waits behind others whom a daemon that is stopped has not let in. A signal does not begin the time anew.
+    const Deadline deadline(static_cast<int>(open_ms));
     int connected = 0;
     do {
+        const int left_ms = std::max(deadline.left_ms(), 1);
+        const timeval limit{left_ms / 1000, left_ms % 1000 * 1000L};
+        setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
         connected = connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    } while (connected != 0 && errno == EINTR);
-    if (connected != 0) return not_connected(path, errno, open_ms);
+    } while (connected != 0 && errno == EINTR && !deadline.is_over());
+    if (connected != 0) return not_connected(path, errno == EINTR ? EAGAIN : errno, open_ms);
     return peer;
+}
+
+// Whether there is an answer, or an end, within that time.
+bool is_answered(int socket, unsigned open_ms) {
+    const Deadline deadline(static_cast<int>(open_ms));
+    pollfd one{socket, POLLIN, 0};
+    int there = 0;
+    do {
+        there = poll(&one, 1, deadline.left_ms());
+    } while (there < 0 && errno == EINTR && !deadline.is_over());
+    return there > 0;
 }
 
 // Of both that a reply, or the server's end, is known by.
@@ -97,6 +111,7 @@ std::expected<Client, Trouble> Client::open(const std::string& path, std::string
     };
     if (auto said = say_hello(peer->get(), {std::string(service), options.shape}); !said)
         return said.error().number == EINVAL ? std::unexpected(std::move(said.error())) : refused(said.error());
+    if (!is_answered(peer->get(), options.open_ms)) return refused({EAGAIN, {}});
     auto welcome = hear_answer(peer->get());
     if (!welcome) return refused(welcome.error());
     errno = 0;

@@ -45,8 +45,14 @@ void RingClients::came(std::uint32_t number, bool more) {
     }
 }
 
+// So many that whoever connects again and again does not keep others waiting: more are told of by the next one, or
+// looked for like those for whom there was no descriptor.
 void RingClients::accept() {
-    for (;;) {
+    for (std::uint32_t accepted = 0;; accepted++) {
+        if (accepted == kPlaces) {
+            shortage_ = EAGAIN;
+            return;
+        }
         const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
         shortage_ = fd < 0 && errno != EAGAIN ? errno : 0;
@@ -107,19 +113,23 @@ std::expected<void, std::string> RingClients::join(Client& client, std::uint32_t
     if (asleep_) client.end->fall_asleep();
     client.watched++;
     host_.watch(bell_of(index), client.bell.get());
-    host_.joined(client.service);
+    host_.joined(client.name);
     return {};
 }
 
 unsigned RingClients::take(std::span<RingRequest> out) {
     unsigned count = 0;
+    std::optional<std::uint32_t> last;
     for (std::uint32_t i = 0, left = used_; i < kPlaces && left != 0; i++) {
         const std::uint32_t index = (next_ + i) % kPlaces;
         if (!clients_[index].used) continue;
         left--;
-        if (clients_[index].end && !clients_[index].leaving) count += take_from(index, out.subspan(count));
+        if (!clients_[index].end || clients_[index].leaving) continue;
+        const unsigned taken = take_from(index, out.subspan(count));
+        count += taken;
+        if (taken != 0) last = index;
     }
-    next_ = (next_ + 1) % kPlaces;
+    if (last) next_ = (*last + 1) % kPlaces;  // whoever has had the last turn has the last one of the next round
     return count;
 }
 
@@ -132,6 +142,11 @@ unsigned RingClients::take_from(std::uint32_t index, std::span<RingRequest> out)
         ipc::Request request;
         const auto there = client.end->take(request);
         if (!there) break_with(index, there.error());
+        // There was more when the end began: who takes that back waits for nothing any more.
+        if (there && !*there && client.ending) {
+            client.left = 0;
+            end_if_done(index);
+        }
         if (!there || !*there) return taken;
         client.left -= client.ending ? 1 : 0;
         out[taken] = {index, request.number, client.service, request.bytes};
@@ -152,16 +167,22 @@ void RingClients::give_back(std::uint32_t index, std::uint32_t frame, std::optio
     if (client.ending) end_if_done(index);
 }
 
+// What it sends now is to be taken now.
+bool RingClients::is_heard(const Client& client) const {
+    if (client.ending && client.left == 0) return false;
+    return !client.left_for_room || host_.has_room(client.service);  // there may be some since
+}
+
 bool RingClients::any_came() {
     bool any = false;
-    for_each([&](std::uint32_t, Client& client) { any = any || (client.is_heard() && client.end->any_came()); });
+    for_each([&](std::uint32_t, Client& client) { any = any || (is_heard(client) && client.end->any_came()); });
     return any;
 }
 
 bool RingClients::fall_asleep() {
     bool nothing = true;
     for_each([&](std::uint32_t, Client& client) {
-        if (client.is_heard()) nothing = client.end->fall_asleep() && nothing;
+        if (is_heard(client)) nothing = client.end->fall_asleep() && nothing;
     });
     asleep_ = true;
     return nothing;
@@ -186,7 +207,7 @@ void RingClients::leave(std::uint32_t index) {
     if (client.end) {
         host_.stop_watching(bell_of(index));
         joined_--;
-        if (client.known) host_.left(client.service);
+        host_.left(client.name);
     } else {
         unheard_--;
     }
@@ -204,7 +225,6 @@ void RingClients::free_if_over(std::uint32_t index) {
 void RingClients::find_anew() {
     for_each([this](std::uint32_t index, Client& client) {
         const auto service = host_.find(client.name);
-        client.known = service.has_value();
         if (!service) return leave(index);
         client.service = *service;
     });

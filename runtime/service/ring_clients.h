@@ -24,7 +24,7 @@ struct RingHost {
     std::function<void(std::uint32_t number, int fd)> watch;
     std::function<void(std::uint32_t number)> stop_watching;
     // One has come to a service, or one of it is gone.
-    std::function<void(std::uint32_t service)> joined, left;
+    std::function<void(const std::string& service)> joined, left;
     // Whether there is room for a request of a service.
     std::function<bool(std::uint32_t service)> has_room;
     // A client has broken the protocol, and how.
@@ -88,10 +88,7 @@ class RingClients : public ring::Beside {
         std::uint64_t since_ns = 0;  // when it came
         unsigned watched = 0;
         bool used = false, leaving = false, ending = false;
-        bool known = true;  // its service is there still
         bool left_for_room = false;
-        // Whether something that it sends now is to be taken now.
-        bool is_heard() const { return !left_for_room && !(ending && left == 0); }
     };
     static std::uint32_t socket_of(std::uint32_t client) { return 1 + 2 * client; }
     static std::uint32_t bell_of(std::uint32_t client) { return 2 + 2 * client; }
@@ -107,6 +104,7 @@ class RingClients : public ring::Beside {
     unsigned take_from(std::uint32_t index, std::span<RingRequest> out);
     void hear(std::uint32_t index);
     std::expected<void, std::string> join(Client& client, std::uint32_t index);
+    bool is_heard(const Client& client) const;
     void break_with(std::uint32_t index, umem::Fault fault);
     void leave(std::uint32_t index);
     void free_if_over(std::uint32_t index);

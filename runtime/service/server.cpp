@@ -119,7 +119,7 @@ std::string Server::undrained() const {
     count(std::ranges::count_if(listeners_, is_open), "port");
     count(used_, "connection");
     count(datagrams, "datagram");
-    count(rings_ ? rings_->count() : 0, "client of rings");
+    count(rings_ ? rings_->count() : 0, "ring client");
     for (const Interface& each : interfaces_)
         if (each.port != nullptr && !is_over(each)) left.push_back(fmt::format("what {} has to send", each.name));
     return fmt::format("{}", fmt::join(left, ", "));

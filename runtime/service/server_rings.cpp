@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "runtime/net/clock.h"
@@ -23,11 +24,15 @@ void Server::serve_rings(ring::Shared& ring) {
     host.find = [this](std::string_view name) { return find_for_ring(name); };
     host.watch = [this](std::uint32_t number, int fd) { net_->watch(place_of_rings() + number, fd); };
     host.stop_watching = [this](std::uint32_t number) { net_->stop_watching(place_of_rings() + number); };
-    host.joined = [this](std::uint32_t service) {
-        now_->ring_counters[service]->accepted++;
-        now_->ring_counters[service]->open++;
+    host.joined = [this](const std::string& service) {
+        ServiceCounters& counters = *now_->ring_counters[*now_->find(service)];
+        counters.accepted++;
+        counters.open++;
     };
-    host.left = [this](std::uint32_t service) { now_->ring_counters[service]->open--; };
+    // Those of a service that a newer spec does not have are gone with it.
+    host.left = [this](const std::string& service) {
+        if (const auto there = now_->find(service)) now_->ring_counters[*there]->open--;
+    };
     host.has_room = [this](std::uint32_t service) { return has_room_for_ring(service); };
     host.broken = [this](std::uint32_t service, std::string_view how) {
         fallbacks_->note("ring-broken", fmt::format("a client of service '{}' wrote what no client of rings may write "
@@ -136,6 +141,7 @@ void Server::look_after_rings() {
     if (!rings_ || !is_due(rings_looked_ns_, kEndingTickMs)) return;
     if (rings_->any_unheard()) rings_->give_up_unheard(net::now_ns(), options_.timeout_ns);
     if (rings_->shortage() == 0 || draining_) return;
+    if (rings_->shortage() == EAGAIN) return rings_->accept();
     fallbacks_->note("accept-waits", fmt::format("clients of rings wait for descriptors or memory: {}; raise the limit "
                                                  "(`ulimit -n`)",
                                                  std::strerror(rings_->shortage())));

@@ -28,16 +28,16 @@ std::string names_of(const service::Inside& inside, const ir::Module& module) {
 
 std::expected<void, std::string> Service::begin() {
     watch_.look_after(*now_);
-    if (!options_.rings.empty() && now_->serves()) {
-        auto listening = SocketFile::listen(options_.rings, SOCK_SEQPACKET, options_.rings_mode, "--rings");
-        if (!listening) return std::unexpected(listening.error());
-        rings_ = std::move(*listening);
-    }
     return now_->serves() ? make_server(*now_) : std::expected<void, std::string>{};
 }
 
 std::expected<void, std::string> Service::make_server(Edition& edition) {
     service::ServerOptions wanted = options_.server;
+    if (!options_.rings.empty() && rings_.fd() < 0) {
+        auto listening = SocketFile::listen(options_.rings, SOCK_SEQPACKET, options_.rings_mode, "--rings");
+        if (!listening) return std::unexpected(listening.error());
+        rings_ = std::move(*listening);
+    }
     wanted.rings = rings_.fd();
     if (options_.zero_copy) wanted.zero_copy_bytes = *options_.zero_copy;
     if (options_.xdp_copy != "automatic")

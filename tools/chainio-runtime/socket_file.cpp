@@ -40,6 +40,11 @@ std::string why_not_ours(const sockaddr_un& address, const std::string& path, in
 
 constexpr std::pair<dev_t, ino_t> kNoFile;
 
+// The C library's headers may be older.
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 // Its device and inode.
 std::pair<dev_t, ino_t> file_of(const std::string& path) {
     struct stat info{};
@@ -91,6 +96,10 @@ std::expected<SocketFile, std::string> SocketFile::listen(const std::string& pat
     }
     const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return std::unexpected(std::string("socket: ") + std::strerror(errno));
+    // A descriptor that a client sends along would be closed here, which of some takes as long as their owner likes.
+    // Who connects inherits this; kernels before 6.16 do not know it.
+    const int none = 0;
+    setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none);
     const mode_t before = umask(0777 & ~mode);
     const int bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
     umask(before);
