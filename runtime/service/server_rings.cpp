@@ -14,7 +14,7 @@
 namespace chainio::service {
 namespace {
 
-constexpr std::size_t kAtOnce = 64;  // requests, until sockets and interfaces have their turn
+constexpr std::size_t kRequestsAtOnce = 64;  // requests, until sockets and interfaces have their turn
 
 }  // namespace
 
@@ -79,7 +79,7 @@ bool Server::has_room_for_ring(std::uint32_t service) const {
 // True: something came.
 bool Server::take_from_rings() {
     if (!rings_) return false;
-    std::array<RingRequest, kAtOnce> came;
+    std::array<RingRequest, kRequestsAtOnce> came;
     const std::size_t room = options_.waiting - std::min<std::size_t>(options_.waiting, waiting_.size());
     const std::size_t most = std::min(std::clamp<std::size_t>(room, 1, came.size()), free_ring_.size());
     const unsigned count = rings_->take(std::span(came).first(most));
