@@ -20,14 +20,13 @@ struct Datagram {
     std::span<std::uint8_t> rest;    // the request that is next or runs, and what is behind it
     std::size_t request_length = 0;  // of `rest`
     std::uint64_t arrived_ns = 0;
-    Generation* generation = nullptr;               // under which its requests run
-    std::uint32_t service = 0;                      // of that
-    int fd = -1;                                    // that its replies leave by
-    std::uint32_t port = engine::kNoIndex;          // of the server's interfaces; else it came by a socket
-    umem::Descriptor frame{};                       // that came by the interface
-    std::uint32_t ring_client = engine::kNoIndex;   // whose ring it came by; else by none
-    std::uint32_t ring_frame = 0, ring_length = 0;  // of it, and what replies have in it so far
-    bool ring_answered = false;
+    Generation* generation = nullptr;                  // under which its requests run
+    std::uint32_t service = 0;                         // of that
+    int fd = -1;                                       // that its replies leave by
+    std::uint32_t port = engine::kNoIndex;             // of the server's interfaces; else it came by a socket
+    umem::Descriptor frame{};                          // that came by the interface
+    std::uint32_t ring_client = engine::kNoIndex;      // whose ring it came by; else by none
+    std::uint32_t ring_frame = 0, ring_length = 0;     // of it, and what replies have in it so far
     std::array<std::uint8_t, Net::kPeerBytes> peer{};  // of what came by the interface and is answered by a socket
     alignas(std::size_t) std::array<std::uint8_t, Net::kControlBytes> control{};
     std::uint32_t kept_number = 0;             // of the service among those whose replies the interface's program keeps

@@ -116,7 +116,6 @@ class Server {
     const ServiceCounters& counters(std::uint32_t service, bool tcp) const {
         return *(tcp ? now_->counters : now_->udp_counters)[service];
     }
-    bool serves_rings() const { return rings_.has_value(); }
     const ServiceCounters& ring_counters(std::uint32_t service) const { return *now_->ring_counters[service]; }
     // Whether processes reach it by shared memory.
     bool is_reached_by_rings(std::uint32_t service) const;

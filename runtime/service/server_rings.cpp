@@ -99,7 +99,6 @@ void Server::begin_from_ring(const RingRequest& request) {
     datagram.ring_client = request.client;
     datagram.ring_frame = request.frame;
     datagram.ring_length = 0;
-    datagram.ring_answered = false;
     begin_with(index, *now_, request.service);
 }
 
@@ -123,7 +122,6 @@ Server::Sent Server::send_by_ring(Datagram& datagram, std::uint32_t slot) {
     std::copy_n(head.begin(), head_length, room.begin());
     datagram.answer.copy_to(room.data() + head_length);
     datagram.ring_length += static_cast<std::uint32_t>(length);
-    datagram.ring_answered = true;
     counters.payload_copies++;
     counters.bytes_out += length;
     return Sent::all;
@@ -131,7 +129,7 @@ Server::Sent Server::send_by_ring(Datagram& datagram, std::uint32_t slot) {
 
 void Server::settle_ring(std::uint32_t index) {
     Datagram& datagram = datagrams_[index];
-    const auto length = datagram.ring_answered ? std::optional(datagram.ring_length) : std::nullopt;
+    const auto length = datagram.ring_length != 0 ? std::optional(datagram.ring_length) : std::nullopt;
     const std::uint32_t client = std::exchange(datagram.ring_client, engine::kNoIndex);
     free_ring_.push_back(index);
     rings_->give_back(client, datagram.ring_frame, length);

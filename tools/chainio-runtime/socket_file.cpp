@@ -30,7 +30,7 @@ std::string why_not_ours(const sockaddr_un& address, const std::string& path, in
     const int why = served ? 0 : errno;
     if (fd >= 0) close(fd);
     if (why == ECONNREFUSED || why == ENOENT) return {};
-    // EAGAIN: by somebody who is slow to accept. EPROTOTYPE: by a socket of another type, which nobody need serve.
+    // EAGAIN: by somebody who is slow to accept.
     if (served || why == EAGAIN)
         return fmt::format("another process serves '{}'; end that one, or give {} another path", path, option);
     return fmt::format(

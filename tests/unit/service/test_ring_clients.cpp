@@ -21,8 +21,8 @@ namespace chainio::service {
 namespace {
 
 // Clients and the server in one thread: of what is watched it is told by hand.
-struct Server {
-    explicit Server(unsigned joining, const ipc::Shape& shape) {
+struct Joined {
+    explicit Joined(unsigned joining, const ipc::Shape& shape) {
         std::string folder = std::filesystem::temp_directory_path() / "chainio-rings-XXXXXX";
         EXPECT_NE(mkdtemp(folder.data()), nullptr);
         sockaddr_un address{};
@@ -34,7 +34,7 @@ struct Server {
         EXPECT_EQ(listen(listener.get(), 64), 0);
         RingHost host;
         host.find = [](std::string_view) { return std::expected<std::uint32_t, std::string>(0); };
-        host.watch = [this](std::uint32_t number, int) { watched[number] = true; };
+        host.watch = [](std::uint32_t, int) {};
         host.stop_watching = [this](std::uint32_t number) { stopped.push_back(number); };
         host.joined = [this](const std::string&) { there++; };
         host.left = [this](const std::string&) { there--; };
@@ -67,7 +67,6 @@ struct Server {
     ipc::OwnFd listener;
     std::vector<ipc::OwnFd> sockets;
     std::vector<ipc::ClientEnd> ends;
-    std::map<std::uint32_t, bool> watched;
     std::vector<std::uint32_t> stopped;
     int there = 0;
     bool has_room = true;
@@ -76,7 +75,7 @@ struct Server {
 
 TEST(RingClients, HaveTheirTurnsHoweverLittleRoomThereIs) {
     constexpr unsigned kClients = 5, kEach = 20;
-    Server server(kClients, {32, 512});
+    Joined server(kClients, {32, 512});
     for (unsigned client = 0; client < kClients; client++)
         for (unsigned i = 0; i < 32; i++) ASSERT_TRUE(server.ends[client].submit(i, 1, i));
     std::map<std::uint32_t, unsigned> taken;
@@ -89,7 +88,7 @@ TEST(RingClients, HaveTheirTurnsHoweverLittleRoomThereIs) {
 }
 
 TEST(RingClients, WhoTakesBackWhatItHasSentKeepsNobodyAtTheEnd) {
-    Server server(1, {8, 512});
+    Joined server(1, {8, 512});
     server.requests(0).tail.store(3);
     server.clients->drain();
     server.hear_ends();
@@ -104,7 +103,7 @@ TEST(RingClients, WhoTakesBackWhatItHasSentKeepsNobodyAtTheEnd) {
 
 // What a client sends once there is room again is heard of, though it was left for want of room before.
 TEST(RingClients, RoomThatCameSinceIsRoom) {
-    Server server(1, {8, 512});
+    Joined server(1, {8, 512});
     server.has_room = false;
     std::array<RingRequest, 4> out;
     EXPECT_EQ(server.clients->take(out), 0u);
@@ -120,7 +119,7 @@ TEST(RingClients, RoomThatCameSinceIsRoom) {
 }
 
 TEST(RingClients, APlaceIsFreeOnceAllIsHeardOfAndGivenBack) {
-    Server server(1, {8, 512});
+    Joined server(1, {8, 512});
     ASSERT_TRUE(server.ends[0].submit(3, 1, 0));
     std::array<RingRequest, 4> out;
     ASSERT_EQ(server.clients->take(out), 1u);
